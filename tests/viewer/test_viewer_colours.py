@@ -73,8 +73,8 @@ def palette(scheme: str) -> list[str]:
 def test_heads_have_colours_that_differ(scheme: str, vision: str) -> None:
     colours = palette(scheme)
     assert len(colours) == 8
-    seen = [oklab(np.array(VISION[vision]) @ linear(colour)) for colour in colours]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) >= APART
+    perceived = [oklab(np.array(VISION[vision]) @ linear(colour)) for colour in colours]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(perceived, 2)) >= APART
 
 
 @pytest.mark.parametrize("scheme", PAGES)

@@ -89,7 +89,7 @@ def test_a_link_opens_everything_that_was_chosen(
     frame.get_by_label("Sentence").select_option(label=SENTENCES[1])
     expect(frame.locator("option:checked", has_text=SENTENCES[1])).to_have_count(1)
     until(page, "location.hash.includes('p.attention.sentence=')")
-    # The copied link says what is shown, not what happens to be the last.
+    # The copied link names the displayed update.
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     frame.get_by_role("button", name="Copy link").click()
     expect(frame.get_by_text("Copied")).to_be_visible()
@@ -124,7 +124,7 @@ def test_the_runs_that_are_ticked_in_tensorboard_are_shown(
     page.get_by_role("tab", name="Attention").click()
     expect(frame.locator("select[name=run2]")).to_be_visible()
     assert shown_runs(frame) == [NEW, OLD]
-    # What is chosen here lasts until others are ticked.
+    # A choice in the dashboard lasts until other runs are ticked.
     frame.locator("select[name=run2]").select_option("")
     page.get_by_role("tab", name="Scalars").click()
     page.get_by_role("tab", name="Attention").click()
@@ -147,8 +147,8 @@ def test_words_have_the_sums_of_their_pieces(tmp_path: Path, open_page: OpenPage
     page.get_by_role("radio", name="words").check()
     names = page.locator(".token text")
     api.expect(names).to_have_text(["a", "bike.", "</s>", "una", "bicicleta", "</s>"])
-    of_pieces = stored(data.cross)[1].mean(axis=0)
-    columns = np.add.reduceat(of_pieces, [0, 1, 4], axis=1)
+    piece_weights = stored(data.cross)[1].mean(axis=0)
+    columns = np.add.reduceat(piece_weights, [0, 1, 4], axis=1)
     expected = np.stack([columns[0], columns[1:4].mean(axis=0), columns[4]])
     np.testing.assert_allclose(expected.sum(axis=1), 1, atol=1e-3)
     for row, weights in enumerate(expected):
@@ -165,16 +165,16 @@ def saved(page: Any, name: str) -> Any:
 
 
 @pytest.fixture
-def one(tmp_path: Path, open_page: OpenPage) -> Any:
-    path = tmp_path / "one.html"
+def sentence_page(tmp_path: Path, open_page: OpenPage) -> Any:
+    path = tmp_path / "sentence_page.html"
     tokens = ["▁a,b", '▁"', *SOURCE]
     path.write_text(attention_page([("x", attention(tokens))], "One"), encoding="utf-8")
     return open_page(path.as_uri(), color_scheme="light")
 
 
-def test_csv_has_every_displayed_weight(one: Any) -> None:
+def test_csv_has_every_displayed_weight(sentence_page: Any) -> None:
     expected = stored(attention(["▁a,b", '▁"', *SOURCE]).cross)
-    download = saved(one, "CSV")
+    download = saved(sentence_page, "CSV")
     assert download.suggested_filename == "attention-cross.csv"
     with Path(download.path()).open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
@@ -185,21 +185,21 @@ def test_csv_has_every_displayed_weight(one: Any) -> None:
         assert row["column_token"] == ["▁a,b", '▁"', *SOURCE][place[1]]
         assert (row["layer"], row["heads"]) == ("2", "1 2 3")
         assert float(row["weight"]) == pytest.approx(expected[1].mean(axis=0)[place], abs=1e-5)
-    one.get_by_label("all heads").check()
-    with Path(saved(one, "CSV").path()).open(encoding="utf-8", newline="") as lines:
+    sentence_page.get_by_label("all heads").check()
+    with Path(saved(sentence_page, "CSV").path()).open(encoding="utf-8", newline="") as lines:
         assert sum(float(row["weight"]) for row in csv.DictReader(lines)) == pytest.approx(
             expected.sum(), abs=1e-2
         )
 
 
 @pytest.mark.parametrize("view", ["matrix", "lines", "all heads"])
-def test_svg_and_png_show_the_picture(one: Any, view: str) -> None:
-    one.get_by_role("radio", name=view, exact=True).check()
-    download = saved(one, "SVG")
+def test_svg_and_png_show_the_picture(sentence_page: Any, view: str) -> None:
+    sentence_page.get_by_role("radio", name=view, exact=True).check()
+    download = saved(sentence_page, "SVG")
     assert download.suggested_filename == "attention-cross.svg"
     root = ElementTree.parse(download.path()).getroot()
     spelled = "".join(root.itertext())
-    caption = one.locator(".caption").text_content()
+    caption = sentence_page.locator(".caption").text_content()
     assert caption in spelled
     space = {"svg": "http://www.w3.org/2000/svg"}
     paths = "".join(path.get("d", "") for path in root.iterfind(".//svg:path", space))
@@ -214,14 +214,14 @@ def test_svg_and_png_show_the_picture(one: Any, view: str) -> None:
         assert all(text in spelled for text in ("a,b", "casa", "house"))
     assert "var(" not in Path(download.path()).read_text(encoding="utf-8")
 
-    picture = Path(saved(one, "PNG").path()).read_bytes()
+    picture = Path(saved(sentence_page, "PNG").path()).read_bytes()
     width, height = struct.unpack(">II", picture[16:24])
     assert (width, height) == tuple(2 * int(root.get(side, 0)) for side in ("width", "height"))
 
 
-def test_several_heads_have_a_colour_each(one: Any) -> None:
-    one.get_by_label("lines").check()
-    heads = one.get_by_role("group", name="Heads")
+def test_several_heads_have_a_colour_each(sentence_page: Any) -> None:
+    sentence_page.get_by_label("lines").check()
+    heads = sentence_page.get_by_role("group", name="Heads")
     colours = (
         "() => { const canvas = document.querySelector('.plot canvas');"
         "const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);"
@@ -231,13 +231,13 @@ def test_several_heads_have_a_colour_each(one: Any) -> None:
         "return seen.size; }"
     )
     heads.get_by_label("2").check()
-    api.expect(one.locator(".caption")).to_contain_text("head 2")
-    single = one.evaluate(colours)
+    api.expect(sentence_page.locator(".caption")).to_contain_text("head 2")
+    single = sentence_page.evaluate(colours)
     heads.get_by_label("each of them").check()
-    api.expect(one.locator(".caption")).to_contain_text("heads 1, 2, 3 in their colours")
+    api.expect(sentence_page.locator(".caption")).to_contain_text("heads 1, 2, 3 in their colours")
     for head in ("1", "2", "3"):
         api.expect(heads.get_by_label(head, exact=True)).to_be_checked()
-    assert one.evaluate(colours) > single
+    assert sentence_page.evaluate(colours) > single
     swatch = "label => getComputedStyle(label, '::after').backgroundColor"
     labels = heads.locator("label:has(input)").filter(has_text=re.compile(r"^\d$"))
     assert len({labels.nth(number).evaluate(swatch) for number in range(3)}) == 3
@@ -301,16 +301,16 @@ def test_chrf_is_that_of_sacrebleu(browser: Any, output: str, reference: str) ->
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_viewer_has_no_accessibility_violation(
-    one: Any, scheme: str, violations: Callable[[Any], list[str]]
+    sentence_page: Any, scheme: str, violations: Callable[[Any], list[str]]
 ) -> None:
-    one.emulate_media(color_scheme=scheme)
+    sentence_page.emulate_media(color_scheme=scheme)
     for view in ("matrix", "lines", "all heads"):
-        one.get_by_role("radio", name=view, exact=True).check()
-        assert violations(one) == []
-    one.get_by_label("lines").check()
-    token(one, "row", 1).click()  # with a tooltip
-    api.expect(one.get_by_role("tooltip")).to_be_visible()
-    assert violations(one) == []
+        sentence_page.get_by_role("radio", name=view, exact=True).check()
+        assert violations(sentence_page) == []
+    sentence_page.get_by_label("lines").check()
+    token(sentence_page, "row", 1).click()  # with a tooltip
+    api.expect(sentence_page.get_by_role("tooltip")).to_be_visible()
+    assert violations(sentence_page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -325,9 +325,9 @@ def test_the_dashboard_has_no_accessibility_violation(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_borders_and_highlights_have_contrast(one: Any, scheme: str) -> None:
+def test_borders_and_highlights_have_contrast(sentence_page: Any, scheme: str) -> None:
     """WCAG 2.2: 3:1 for borders of controls (1.4.11), 4.5:1 for text (1.4.3)."""
-    one.emulate_media(color_scheme=scheme)
+    sentence_page.emulate_media(color_scheme=scheme)
     probe = (
         "name => { const element = document.createElement('i');"
         "document.querySelector('.attention-viewer').append(element);"
@@ -337,7 +337,7 @@ def test_borders_and_highlights_have_contrast(one: Any, scheme: str) -> None:
     )
 
     def luminance(name: str) -> float:
-        channels = np.array(one.evaluate(probe, name)) / 255
+        channels = np.array(sentence_page.evaluate(probe, name)) / 255
         linear = np.where(
             channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
         )

@@ -5,9 +5,11 @@ import { headMean } from "./record.js";
 const COLUMNS = ["run", "step", "kind", "layer", "heads", "row", "row_token", "column",
                  "column_token", "weight"];
 
+const SPECIAL = /[",\r\n]/; // needs quotes
+
 function quote(value) {
   const text = String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return SPECIAL.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 // Layers, heads and numbers of tokens count from 1.

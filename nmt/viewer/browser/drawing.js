@@ -17,7 +17,7 @@ export function drawingOf({ host, panes, caption, chosen, drawing }) {
   let left = MARGIN;
   const parts = pictures.flatMap(({ pane, element, width }) => {
     const title = `${pane.content.run} – ${pane.content.note}`;
-    const heading = titled ? [write(left, MARGIN + 1.6 * LINE, title, ink)] : [];
+    const heading = titled ? [writeText(left, MARGIN + 1.6 * LINE, title, ink)] : [];
     const placed = svg("g", { transform: `translate(${left} ${top})` }, element);
     left += Math.max(width, titled ? 0.6 * SMALL * title.length : 0) + MARGIN;
     return [...heading, placed];
@@ -29,12 +29,12 @@ export function drawingOf({ host, panes, caption, chosen, drawing }) {
     "svg",
     { width, height, viewBox: `0 0 ${width} ${height}`, style: `font: ${SMALL}px ${FAMILY}` },
     svg("rect", { width, height, fill: paper }),
-    write(MARGIN, MARGIN + 0.6 * LINE, caption.textContent, ink), ...parts,
+    writeText(MARGIN, MARGIN + 0.6 * LINE, caption.textContent, ink), ...parts,
   );
   return { text: new XMLSerializer().serializeToString(root), width, height };
 }
 
-const write = (x, y, text, fill) => svg("text", { x, y, fill }, text);
+const writeText = (x, y, text, fill) => svg("text", { x, y, fill }, text);
 
 // A matrix or lines: cells or lines as paths, and a copy of the tokens.
 function plotOf({ plot }, { colours, most }, style) {
@@ -66,12 +66,8 @@ function cellsOf({ kind: { rows, columns }, weights, layout: { cell } }, colours
   return [svg("g", crisp, svg("rect", size), ...Object.values(paths))];
 }
 
-function linesOf(layout) {
-  return layout.strands(null).flatMap(({ colour, dashed, levels }) =>
-    Object.values(levels.map((paths, level) => svg("path", {
-      d: paths.join(""), fill: "none", stroke: colour, ...layout.pen(level, dashed),
-    }))));
-}
+const linesOf = (layout) =>
+  layout.paths().map((attributes) => svg("path", { fill: "none", ...attributes }));
 
 // Thumbnails as pictures of one pixel per weight, with the names of layers and heads.
 function gridOf({ grid: { host } }, ink) {
@@ -79,7 +75,7 @@ function gridOf({ grid: { host } }, ink) {
   const element = svg("g", {});
   for (const name of host.querySelectorAll(".head")) {
     const box = name.getBoundingClientRect();
-    element.append(write(box.left - base.left, box.bottom - base.top - 4, name.textContent, ink));
+    element.append(writeText(box.left - base.left, box.bottom - base.top - 4, name.textContent, ink));
   }
   for (const canvas of host.querySelectorAll("canvas")) {
     const { left, top, width, height } = canvas.getBoundingClientRect();

@@ -5,7 +5,8 @@ import { LETTERS } from "./tokens.js";
 
 const LONG = 640;       // px: longer lists get lower lines
 const FAINTEST = 0.01;  // of the scale: fainter lines are omitted
-const LEVELS = 24;      // lines of a level have the same width and opacity, and are drawn at once
+const LEVELS = 24;      // of width and opacity
+const AT_ONCE = 100;    // lines per frame: more would take longer than a frame of 1/60 s
 const FADED = 0.06;     // opacity of the lines that do not belong to the highlighted spot
 const DASHES = [6, 4];  // px
 
@@ -17,7 +18,11 @@ export class Lines {
 
   constructor(plot) {
     this.plot = plot;
-    this.faded = document.createElement("canvas"); // all lines, drawn once per picture
+    this.faded = document.createElement("canvas"); // all lines, while some are highlighted
+    this.base = null;   // the canvas with all lines: the displayed one or `faded`
+    this.all = [];      // lines that are not drawn yet on it, see order
+    this.meant = [];    // lines of the highlighted spot that are not drawn yet
+    this.frame = null;  // the request of the next frame that draws lines
   }
 
   // Places the tokens.
@@ -40,11 +45,18 @@ export class Lines {
     plot.tokens("column", (column) => ({ x: left + gap + 8, y: this.y(column) }));
   }
 
+  // Begins another picture, which `light` draws.
   paint() {
-    const context = this.faded.getContext("2d");
+    this.base = null;
+    this.all = this.order(null);
+  }
+
+  // Clears a canvas and returns its context, in px.
+  prepare(canvas) {
+    const context = canvas.getContext("2d");
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     context.clearRect(0, 0, this.gap, this.tall);
-    this.draw(context, null);
+    return context;
   }
 
   y(index) {
@@ -53,58 +65,102 @@ export class Lines {
 
   // Shows all lines, or those of a spot over all others, which are faded.
   light(spot) {
-    const { gap, plot, tall } = this, context = plot.canvas.getContext("2d");
-    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    context.clearRect(0, 0, gap, tall);
-    context.globalAlpha = spot ? FADED : 1;
-    context.drawImage(this.faded, 0, 0, gap, tall);
-    if (spot) this.draw(context, spot);
+    const { faded, plot: { canvas } } = this;
+    if (!this.base) {
+      this.base = spot ? faded : canvas;
+      this.prepare(this.base);
+      this.draw(this.all, this.base);
+    } else if (spot && this.base === canvas) {
+      this.copy(canvas, faded, 1);
+      this.base = faded;
+    }
+    if (this.base === faded) {
+      this.copy(faded, canvas, spot ? FADED : 1);
+      if (!spot) this.base = canvas;
+    }
+    this.meant = spot ? this.order(spot) : [];
+    this.draw(this.meant, canvas);
+    this.frame ??= requestAnimationFrame(() => this.continue());
   }
 
-  // Draws the lines of a spot, or all lines.
-  draw(context, spot) {
-    for (const { colour, dashed, levels } of this.strands(spot)) {
-      context.strokeStyle = colour;
-      context.setLineDash(dashed ? DASHES : []);
-      levels.forEach((lines, level) => {
-        context.lineWidth = widthOf(level);
-        context.globalAlpha = opacityOf(level);
-        context.stroke(new Path2D(lines.join("")));
-      });
+  copy(from, to, opacity) {
+    const context = this.prepare(to);
+    context.globalAlpha = opacity;
+    context.drawImage(from, 0, 0, this.gap, this.tall);
+  }
+
+  // Draws more lines, those of the spot first.
+  continue() {
+    const { all, base, meant, plot } = this;
+    this.frame = null;
+    if (plot.layout !== this) return; // another layout draws
+    if (meant.length) this.draw(meant, plot.canvas);
+    else this.draw(all, base);
+    if (all.length || meant.length) this.frame = requestAnimationFrame(() => this.continue());
+  }
+
+  // Draws the first lines of a list, and removes them from it.
+  draw(lines, canvas) {
+    const context = canvas.getContext("2d"), { gap } = this;
+    for (const number of lines.splice(0, AT_ONCE)) {
+      const { from, to, level, strand } = this.line(number);
+      context.strokeStyle = strand.colour;
+      context.setLineDash(strand.dashed ? DASHES : []);
+      context.lineWidth = widthOf(level);
+      context.globalAlpha = opacityOf(level);
+      context.beginPath();
+      context.moveTo(0, from);
+      context.bezierCurveTo(gap / 2, from, gap / 2, to, gap, to);
+      context.stroke();
     }
   }
 
-  // The lines of a spot, or all lines: [{colour, dashed, levels}]. levels: SVG paths by the strength of
-  // their weights, from 0 to LEVELS.
-  strands(spot) {
+  // The lines of a spot, or all lines, as numbers, the strongest first: the place of a weight, plus the
+  // number of weights times the index of the strand.
+  order(spot) {
     const { row = null, column = null, count = 1 } = spot ?? {};
-    const { kind: { rows, columns }, most, strands } = this.plot;
+    const { kind: { rows, columns }, strands } = this.plot, size = rows.length * columns.length;
     const [top, bottom] = row === null ? [0, rows.length] : [row, row + count];
     const [first, end] = column === null ? [0, columns.length] : [column, column + count];
-    return strands.map(({ weights, colour, dashed }) => {
-      const levels = [];
+    const levels = Array.from({ length: LEVELS + 1 }, () => []);
+    strands.forEach((_, i) => {
       for (let r = top; r < Math.min(bottom, rows.length); r++) {
         for (let c = first; c < Math.min(end, columns.length); c++) {
-          const strength = Math.min(1, weights[r * columns.length + c] / most);
-          if (strength < FAINTEST) continue;
-          (levels[Math.max(1, Math.round(LEVELS * strength))] ??= []).push(this.path(r, c));
+          const number = i * size + r * columns.length + c, level = this.level(number);
+          if (level) levels[level].push(number);
         }
       }
-      return { colour, dashed, levels };
     });
+    return levels.reverse().flat();
   }
 
-  // The attributes in SVG of the lines of a level.
-  pen(level, dashed) {
+  // The level of a line, from 1 to LEVELS; 0: too faint to be drawn.
+  level(number) {
+    const { kind: { rows, columns }, most, strands } = this.plot, size = rows.length * columns.length;
+    const strength = Math.min(1, strands[Math.floor(number / size)].weights[number % size] / most);
+    return strength < FAINTEST ? 0 : Math.max(1, Math.round(LEVELS * strength));
+  }
+
+  line(number) {
+    const { kind: { rows, columns }, strands } = this.plot, size = rows.length * columns.length;
+    const place = number % size, column = place % columns.length;
     return {
-      "stroke-width": widthOf(level).toFixed(2), "stroke-opacity": opacityOf(level).toFixed(2),
-      ...(dashed && { "stroke-dasharray": DASHES.join(" ") }),
+      from: this.y((place - column) / columns.length), to: this.y(column),
+      level: this.level(number), strand: strands[Math.floor(number / size)],
     };
   }
 
-  path(row, column) {
-    const { gap } = this, from = this.y(row), to = this.y(column);
-    return `M0 ${from}C${gap / 2} ${from} ${gap / 2} ${to} ${gap} ${to}`;
+  // All lines for SVG: the attributes of a path each.
+  paths() {
+    const { gap } = this;
+    return this.order(null).map((number) => {
+      const { from, to, level, strand } = this.line(number);
+      return {
+        d: `M0 ${from}C${gap / 2} ${from} ${gap / 2} ${to} ${gap} ${to}`, stroke: strand.colour,
+        "stroke-width": widthOf(level).toFixed(2), "stroke-opacity": opacityOf(level).toFixed(2),
+        ...(strand.dashed && { "stroke-dasharray": DASHES.join(" ") }),
+      };
+    });
   }
 
   spotAt() {

@@ -39,21 +39,25 @@ export class Outputs {
     Object.assign(this, { reader, open });
     this.turns = 0; // number of the newest call of `show`
     this.body = make("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Outputs" });
-    this.element = make("details", { class: "outputs" },
-                        make("summary", {}, "Outputs of both runs"), this.body);
-    this.element.addEventListener("toggle", () => this.fill());
+    const summary = make("summary", {}, "Outputs of both runs");
+    this.details = make("details", { class: "outputs" }, summary, this.body);
+    this.details.addEventListener("toggle", () => this.fill());
+    this.element = make("div"); // contains the details if there are two runs
   }
 
   // found: see Reader.find. The table is read when it is opened.
   show(found, step) {
     Object.assign(this, { found, step });
-    this.element.hidden = found.runs.length < 2;
+    const isShown = found.runs.length > 1;
+    if (isShown !== this.details.isConnected) {
+      this.element.replaceChildren(...(isShown ? [this.details] : []));
+    }
     return this.fill();
   }
 
   async fill() {
     const turn = ++this.turns;
-    if (this.element.hidden || !this.element.open) return;
+    if (!this.details.isConnected || !this.details.open) return;
     try {
       const rows = await this.read();
       if (turn === this.turns) this.draw(rows);

@@ -37,8 +37,8 @@ export class Pane {
     this.picture.hidden = this.grid.host.hidden = true;
   }
 
-  // content: {run, note, record, kind, chosen, dark}. note: which update is shown; kind: of the record,
-  // between pieces; chosen: see Choices. alone: no other pane is shown.
+  // Prepares a content for draw. content: {run, note, record, kind, chosen, dark}. note: which update is
+  // shown; kind: of the record, between pieces; chosen: see Choices.
   prepare(content) {
     const { chosen, dark } = content;
     const kind = chosen.words ? inWords(content.kind) : content.kind;
@@ -49,19 +49,22 @@ export class Pane {
         weights: headMean(kind, layer, [head]), colour: headColour(head, dark), dashed: head > 7,
       }))
       : [{ weights, colour: getComputedStyle(this.plot.canvas).color, dashed: false }];
-    this.content = { ...content, pieces: content.kind, kind, layer, heads, ticked, all, weights, strands };
+    const drawn = { kind, layer, heads, ticked, all, weights, strands };
+    this.content = { ...content, pieces: content.kind, ...drawn };
     return this.content;
   }
 
   // The largest weight of what is shown.
   largest() {
-    const { chosen, kind, weights, strands } = this.content;
-    const shown = chosen.view === "grid" ? [kind.weights]
-      : chosen.view === "lines" ? strands.map((strand) => strand.weights) : [weights];
+    const { chosen: { view }, kind, all, weights, strands } = this.content;
+    const layers = Array.from({ length: kind.layers }, (_, layer) => layer);
+    const shown = view === "lines" ? strands.map((strand) => strand.weights)
+      : view === "matrix" ? [weights]
+        : layers.flatMap((layer) => all.map((head) => kind.weights(layer, head)));
     return Math.max(...shown.map((values) => values.reduce((a, b) => Math.max(a, b), 0)));
   }
 
-  // Draws the prepared content; most: the weight at the end of the scale.
+  // Draws the prepared content. most: the weight at the end of the scale; alone: no other pane is shown.
   draw({ colours, most, caption, alone }) {
     const { run, note, record, kind, chosen, layer, ticked, all, weights, strands } = this.content;
     const isGrid = chosen.view === "grid";

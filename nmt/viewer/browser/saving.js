@@ -65,6 +65,7 @@ export class Saving {
   }
 
   async copyLink() {
+    await this.viewer.show(); // the last choice
     const address = this.viewer.source.link(this.viewer.exactChoices());
     try {
       await navigator.clipboard.writeText(address);

@@ -1,5 +1,7 @@
 // Pieces of words joined to words, and attention between words.
 
+import { once } from "./record.js";
+
 const START_OR_END = /^(<\/?s>|\[(BOS|EOS)\])$/;
 // Scripts without spaces between words: each piece is a word.
 const SCRIPTS = "Han Hiragana Katakana Thai Lao Khmer Myanmar".split(" ");
@@ -53,20 +55,15 @@ const kinds = new WeakMap(); // kinds of attention between pieces: between words
 export function inWords(kind) {
   if (!kinds.has(kind)) {
     const target = joinPieces(kind.rows), source = joinPieces(kind.columns);
-    const { rows, columns, layers, heads } = kind, size = rows.length * columns.length;
-    const read = () => Float32Array.from(
-      Array.from({ length: layers * heads }, (_, map) => wordWeights(
-        { source, target }, kind.weights.subarray(map * size, (map + 1) * size), columns.length,
-      )).flat(2),
-    );
-    let weights = null;
-    kinds.set(kind, Object.create(kind, {
-      rows: { value: target.map(({ text }) => text) },
-      columns: { value: source.map(({ text }) => text) },
-      rowWords: { value: target },
-      columnWords: { value: source },
-      weights: { get: () => (weights ??= read()) },
-    }));
+    const { columns, heads } = kind;
+    const read = (number) => {
+      const layer = Math.floor(number / heads), weights = kind.weights(layer, number % heads);
+      return Float32Array.from(wordWeights({ source, target }, weights, columns.length).flat());
+    };
+    kinds.set(kind, {
+      ...kind, rows: target.map(({ text }) => text), columns: source.map(({ text }) => text),
+      rowWords: target, columnWords: source, weights: once(heads, read),
+    });
   }
   return kinds.get(kind);
 }

@@ -16,7 +16,14 @@ from tensorboard.program import TensorBoard
 from werkzeug.test import Client, TestResponse
 
 from nmt.analysis.dashboard.links import is_link_to_another
-from nmt.analysis.dashboard.plugin import DASHBOARD, SAMPLES, AttentionLoader, _sentences
+from nmt.analysis.dashboard.plugin import (
+    DASHBOARD,
+    FORMER_NAME,
+    SAMPLES,
+    AttentionLoader,
+    FormerAddress,
+    _sentences,
+)
 from nmt.viewer import records
 
 pytestmark = pytest.mark.xdist_group("attention plugin")
@@ -31,7 +38,7 @@ def board(folder: Path, load_fast: str) -> Client:
     The slow data server reads in a thread of this process. It is left to `until`, because a thread
     that still reads when the process ends would abort it.
     """
-    program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader()])
+    program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader(), FormerAddress])
     interval = "1" if load_fast == "true" else "0"
     options = {"logdir": str(folder), "load_fast": load_fast, "reload_interval": interval}
     program.configure(["tensorboard", *(f"--{name}={value}" for name, value in options.items())])
@@ -85,6 +92,13 @@ def test_the_dashboard_is_listed(client: Client) -> None:
     assert script.status_code == 200
     assert script.content_type.startswith("text/javascript")
     assert "export function render" in script.text
+
+
+def test_the_former_name_leads_to_the_dashboard_and_has_no_tab(client: Client) -> None:
+    listed = client.get("/data/plugins_listing").json[FORMER_NAME]
+    assert not listed["enabled"]
+    script = client.get(listed["loading_mechanism"]["module_path"])
+    assert "#attention" in script.text
 
 
 def test_the_newest_run_comes_first_and_is_not_shown_twice(client: Client) -> None:
@@ -212,9 +226,9 @@ def test_the_users_own_limit_stays() -> None:
     program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader()])
     program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", "images=3"])
     assert program.flags.samples_per_plugin == {"images": 3, records.PLUGIN: SAMPLES}
-    number = f"{records.PLUGIN}=7"
-    program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", number])
-    assert program.flags.samples_per_plugin == {records.PLUGIN: 7}
+    for name in (records.PLUGIN, DASHBOARD):
+        program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", f"{name}=7"])
+        assert program.flags.samples_per_plugin[records.PLUGIN] == 7
 
 
 def test_answers_are_json_that_browsers_take(client: Client) -> None:
