@@ -67,9 +67,9 @@ def check_dashboard() -> None:
             port = next(match[1] for match in found if match)
             base = f"http://localhost:{port}/data"
             listing = ask(f"{base}/plugins_listing")
-            assert listing["nmt_attention"]["tab_name"] == "Attention", listing
-            assert ask(f"{base}/plugin/nmt_attention/runs"), "no run is shown"
-            with urllib.request.urlopen(f"{base}/plugin/nmt_attention/viewer.js") as answer:
+            assert listing["attention"]["tab_name"] == "Attention", listing
+            assert ask(f"{base}/plugin/attention/runs"), "no run is shown"
+            with urllib.request.urlopen(f"{base}/plugin/attention/viewer.js") as answer:
                 assert b"export function mount" in answer.read()
         finally:
             server.terminate()

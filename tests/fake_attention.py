@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -60,12 +61,21 @@ def attention(
     )
 
 
-def log(folder: Path, step: int, *, layers: int = 2, purge_step: int | None = None) -> None:
-    """Write what a run logs at one evaluation of two probes."""
+def log(
+    folder: Path,
+    step: int,
+    *,
+    layers: int = 2,
+    purge_step: int | None = None,
+    targets: Sequence[list[str]] = (TARGET, TARGET),
+    references: Sequence[str] = ("", ""),
+) -> None:
+    """Write what a run logs at one evaluation of two probes: a target and a reference for each."""
     with EventWriter(folder, purge_step=purge_step) as writer:
         for number, sentence in enumerate(SENTENCES, start=1):
-            fake = attention(layers=layers, sharpness=STEPS.get(step, 1.0))
-            record = records.encode(sentence, fake)
+            target, reference = targets[number - 1], references[number - 1]
+            fake = attention(target=target, layers=layers, sharpness=STEPS.get(step, 1.0))
+            record = records.encode(sentence, fake, reference)
             writer.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
 
 

@@ -3,7 +3,8 @@
 
 import { make } from "../viewer/browser/forms.js";
 import { strongest } from "../viewer/browser/record.js";
-import { isUnsure, wordWeights } from "./page_words.js";
+import { wordWeights } from "../viewer/browser/words.js";
+import { isUnsure } from "./page_words.js";
 
 const LIT = 0.05;     // weights below light no word
 const MENTIONED = 5;  // words in a tooltip

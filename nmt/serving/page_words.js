@@ -3,31 +3,16 @@
 // aligned to source word s. With attention, a word is also {first, last, ends}, the numbers of its
 // pieces and whether it is the end mark, and weight is added once weights are chosen.
 
-export const UNSURE = 0.3; // words of less confidence are underlined
-const END_MARK = /^(<\/s>|\[EOS\])$/;
-// Scripts without spaces between words: each piece is a word.
-const SCRIPTS = "Han Hiragana Katakana Thai Lao Khmer Myanmar".split(" ");
-const UNSPACED = new RegExp(`[${SCRIPTS.map((name) => `\\p{Script=${name}}`).join("")}]`, "u");
+import { joinPieces } from "../viewer/browser/words.js";
 
+export const UNSURE = 0.3; // words of less confidence are underlined
 export const isUnsure = ({ confidence }) => confidence < UNSURE;
 
 // Joins pieces to words; a word is shown as it stands in the text where both count the same, in words
 // or in characters.
 function wordsOf(pieces, text) {
-  const found = [];
-  // WordPiece marks what does not begin a word; to SentencePiece, such a piece is text.
-  const suffix = pieces.at(-1) === "[EOS]" ? "##" : null;
-  pieces.forEach((piece, number) => {
-    const end = END_MARK.test(piece), before = [...(found.at(-1)?.text ?? "")].at(-1);
-    const divides = before && (UNSPACED.test(before) || UNSPACED.test([...piece][0]));
-    if (end || piece.startsWith("▁") || divides || !found.length || found.at(-1).ends) {
-      found.push({ text: "", first: number, last: number, ends: end });
-    }
-    const word = found.at(-1);
-    const bare = suffix && piece.startsWith(suffix) ? piece.slice(suffix.length) : piece;
-    word.text += end ? "end" : bare.replaceAll("▁", "");
-    word.last = number;
-  });
+  const found = joinPieces(pieces);
+  for (const word of found) if (word.ends) word.text = "end";
   const written = [...text.matchAll(/\S+/g)];
   const real = found.filter((word) => !word.ends);
   if (written.length === real.length) {
@@ -84,16 +69,4 @@ export function alignedWords(text, { text: translated, words }) {
   const weight = (t, s) => Number(target[t].sources.some(([begin, end]) =>
     overlap({ begin, end }, source[s])));
   return { words: { source, target }, weight };
-}
-
-// How much of the attention of each target word goes to each source word.
-export function wordWeights(words, weights, columns) {
-  return words.target.map((to) =>
-    words.source.map((from) => {
-      let sum = 0;
-      for (let t = to.first; t <= to.last; t++) {
-        for (let s = from.first; s <= from.last; s++) sum += weights[t * columns + s];
-      }
-      return sum / (to.last - to.first + 1);
-    }));
 }

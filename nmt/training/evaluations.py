@@ -106,7 +106,8 @@ class Evaluations:
         self._guard.wait()  # the time of updates does not count as attention's
         self._attention_cost.begin(position.step)
         with self._session.train_step.use_averages():
-            self._journal.log_attention(position.step, self._evaluator.read_attention())
+            probes, references = self._evaluator.read_attention(), self._evaluator.references
+            self._journal.log_attention(position.step, probes, references)
         self._attention_cost.schedule(position.step, position.attention_cadence)
         self._attention_cost.end()
         self._restart_meters()

@@ -55,7 +55,14 @@ class Evaluator:
             samples=samples,
             probes=self.read_attention(),
             draw=self._session.position.evaluations % training.probe_every == 0,
+            references=self.references,
         )
+
+    @property
+    def references(self) -> dict[str, str]:
+        """The reference translations of those probes that are dev sentences."""
+        probes = self._session.training.probes or []
+        return {pair.source: pair.target for pair in self._pairs if pair.source in probes}
 
     def read_attention(self) -> list[tuple[str, Attention]]:
         """Return the probe sentences with the attention of their translations.

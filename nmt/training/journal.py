@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nmt.analysis.heads.statistics import summarize_probes
 from nmt.analysis.pictures.files import render_png
@@ -34,6 +34,7 @@ class DevEvaluation:
     samples: Sequence[tuple[Pair, str]]
     probes: Sequence[tuple[str, Attention]]
     draw: bool  # whether the attention of the first probes is also drawn
+    references: Mapping[str, str] = field(default_factory=dict)  # by probe, as far as known
 
     def values(self) -> dict[str, float]:
         """Return the numbers by their TensorBoard tags."""
@@ -64,8 +65,13 @@ class Journal:
     def show_in_tensorboard(self, step: int, evaluation: DevEvaluation) -> None:
         """Show an evaluation in TensorBoard: scores, sample translations, attention of probes."""
 
-    def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
-        """Log the attention of the probes for the Attention dashboard."""
+    def log_attention(
+        self,
+        step: int,
+        probes: Sequence[tuple[str, Attention]],
+        references: Mapping[str, str],
+    ) -> None:
+        """Log the attention of the probes, and their references, for the Attention dashboard."""
 
     def rewind(self, step: int) -> None:
         """Drop the reports after update ``step``."""
@@ -135,12 +141,17 @@ class RunJournal(Journal):
             probes = evaluation.probes[:DRAWN_PROBES]
             for number, (sentence, attention) in enumerate(probes, start=1):
                 self._draw_heatmaps(step, number, sentence, attention)
-        self.log_attention(step, evaluation.probes)
+        self.log_attention(step, evaluation.probes, evaluation.references)
 
-    def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
+    def log_attention(
+        self,
+        step: int,
+        probes: Sequence[tuple[str, Attention]],
+        references: Mapping[str, str],
+    ) -> None:
         """See `Journal.log_attention`."""
         for number, (sentence, attention) in enumerate(probes, start=1):
-            record = records.encode(sentence, attention)
+            record = records.encode(sentence, attention, references.get(sentence, ""))
             self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
         self._events.flush()
 

@@ -19,6 +19,7 @@ BROWSER = Path(__file__).parent / "browser"
 # In an order in which each follows the modules that it imports.
 VIEWER_MODULES = (
     "record.js",
+    "words.js",
     "colours.js",
     "forms.js",
     "tokens.js",
@@ -30,6 +31,11 @@ VIEWER_MODULES = (
     "matrix.js",
     "lines.js",
     "plot.js",
+    "pane.js",
+    "outputs.js",
+    "csv.js",
+    "drawing.js",
+    "saving.js",
     "tooltip.js",
     "viewer.js",
 )

@@ -6,7 +6,8 @@ A record contains every weight of one sentence pair with its tokens. All numbers
     uint32    version of this layout
     uint32    CRC-32 of everything after the next number
     uint32    bytes of the header
-    header    JSON in ASCII: the sentence, its tokens, and per kind title, axes and shape
+    header    JSON in ASCII: the sentence, its tokens, and per kind title, axes and shape; the
+              reference translation if it is known
     weights   float16, kind after kind in the order of the header, each [layers, H, rows, columns]
 
 `nmt/viewer/browser/record.js` reads this format too. Importing this module loads neither Keras nor
@@ -46,7 +47,7 @@ class AttentionData(Protocol):
         ...
 
 
-PLUGIN = "nmt_attention"  # name of the TensorBoard plugin, and of its data in event files
+PLUGIN = "nmt_attention"  # name of the records in event files, for TensorBoard
 
 _MAGIC = b"ATTN"
 _VERSION = 1
@@ -75,8 +76,13 @@ def parse_tag(tag: str) -> tuple[int, str]:
     return int(number), sentence
 
 
-def encode(sentence: str, attention: AttentionData) -> bytes:
+def encode(sentence: str, attention: AttentionData, reference: str = "") -> bytes:
     """Return the record of a sentence: weights in float16, at the true lengths.
+
+    Args:
+        sentence: the source.
+        attention: attention of its translation.
+        reference: reference translation; "" if unknown.
 
     Raises:
         ValueError: shapes do not fit the tokens, or a weight is not within 0 and 1.
@@ -99,7 +105,10 @@ def encode(sentence: str, attention: AttentionData) -> bytes:
             }
         )
         weights.append(array.tobytes())
-    header = json.dumps({"sentence": sentence, "tokens": tokens, "kinds": kinds}).encode("ascii")
+    fields: dict[str, Any] = {"sentence": sentence, "tokens": tokens, "kinds": kinds}
+    if reference:
+        fields["reference"] = reference
+    header = json.dumps(fields).encode("ascii")
     content = header + b"".join(weights)
     return _PREAMBLE.pack(_MAGIC, _VERSION, zlib.crc32(content), len(header)) + content
 
@@ -110,6 +119,7 @@ class Decoded(NamedTuple):
     sentence: str
     tokens: dict[str, list[str]]  # by axis
     weights: dict[str, np.ndarray]  # by name of the kind: float32 [layers, H, rows, columns]
+    reference: str = ""  # "": unknown
 
 
 def decode(record: bytes) -> Decoded:
@@ -146,7 +156,7 @@ def _decode_content(content: bytes, header_size: int) -> Decoded:
         array = np.frombuffer(content, "<f2", count, offset).reshape(shape)
         weights[kind["name"]] = array.astype(np.float32)
         offset += array.nbytes
-    return Decoded(header["sentence"], tokens, weights)
+    return Decoded(header["sentence"], tokens, weights, header.get("reference", ""))
 
 
 def _check_shape(kind: str, shape: Any, rows: list[str], columns: list[str]) -> None:

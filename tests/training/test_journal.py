@@ -87,12 +87,16 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     probes = [(f"sentence {number}", attention) for number in range(1, DRAWN_PROBES + 2)]
     journal = RunJournal(RunFolder(tmp_path))
     for step, draw in ((10, True), (20, False)):
-        evaluation = DevEvaluation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
+        references = {"sentence 2": "reference"}
+        evaluation = DevEvaluation(1.0, [], [], probes, draw, references)
         journal.show_in_tensorboard(step, evaluation)
     journal.close()
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
     for number, (sentence, _) in enumerate(probes, start=1):
-        assert steps(reader, records.tag(number, sentence)) == [10, 20]
+        tag = records.tag(number, sentence)
+        assert steps(reader, tag) == [10, 20]
+        [record] = tensor_util.make_ndarray(reader.Tensors(tag)[-1].tensor_proto)
+        assert records.decode(record).reference == references.get(sentence, "")
         is_drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
         assert is_drawn == (number <= DRAWN_PROBES)
     assert steps(reader, "cross_attention/probe_1_layer_1") == [10]

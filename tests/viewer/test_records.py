@@ -39,6 +39,12 @@ def test_a_record_gives_back_sentence_tokens_and_weights() -> None:
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-3)
 
 
+def test_a_record_gives_back_the_reference_if_there_is_one() -> None:
+    record = records.encode("La casa", attention(), "The «house»")
+    assert records.decode(record).reference == "The «house»"
+    assert records.decode(records.encode("La casa", attention())).reference == ""
+
+
 def test_a_record_is_small() -> None:
     expected = attention(layers=4, heads=8)
     numbers = sum(expected.weights[name].size for name in KINDS)

@@ -3,87 +3,23 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, needs_chromium
-from fake_attention import SENTENCES, SOURCE, STEPS, TARGET, attention, log, log_runs
+from conftest import needs_chromium
+from fake_attention import SENTENCES, SOURCE, TARGET, attention, log
 from matplotlib import colormaps
-from tensorboard.program import TensorBoard
+from viewer_checks import BEFORE, NEW, OLD, expect_lit, mean, stored, token, until, written
 
 from nmt.viewer.page import BROWSER, attention_cell, attention_page, inline_script, inline_style
 
 api = pytest.importorskip("playwright.sync_api")
 
-ROOT = Path(__file__).parents[2]
-BEFORE, OLD, NEW = (
-    f"{name}/logs" for name in ("2025-12-31_before", "2026-01-01_old", "2026-01-02_new")
-)
-pytest_plugins = ("browsers",)
+pytest_plugins = ("browsers", "viewer_pages")
 pytestmark = [pytest.mark.xdist_group("attention viewer"), needs_chromium]
-
-
-def ours(message: Any) -> bool:
-    """Tell errors, and whatever our scripts say, from the notes of TensorBoard's own."""
-    url = message.location["url"]
-    meant = "favicon.ico" in url or "ERR_INTERNET_DISCONNECTED" in message.text
-    return (message.type == "error" or "nmt_attention" in url) and not meant
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open pages; nothing may be asked of another origin, and the console stays empty."""
-    pages = []
-    requests: list[str] = []
-    messages: list[str] = []
-
-    def opened(url: str, **options: Any) -> Any:
-        page = browser.new_page(**options)
-        page.set_default_timeout(PATIENCE)
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: messages.append(str(error)))
-        page.on("console", lambda message: messages.append(message.text) if ours(message) else None)
-        page.goto(url)
-        pages.append((page, url))
-        return page
-
-    yield opened
-    for page, _ in pages:
-        page.close()
-    origins = tuple(re.match(r"\w+://[^/]*/", url)[0] for _, url in pages)  # type: ignore[index]
-    assert [url for url in requests if not url.startswith((*origins, "data:"))] == []
-    assert messages == []
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    log_runs(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def tensorboard(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Run TensorBoard where this package is installed; return its address."""
-    # What an installation leaves behind, in case this one is older than the entry point.
-    installed = tmp_path_factory.mktemp("installed") / "nmt-0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: nmt\nVersion: 0\n")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lines = [
-        f"{name} = {place}"
-        for name, place in project["entry-points"]["tensorboard_plugins"].items()
-    ]
-    (installed / "entry_points.txt").write_text("\n".join(["[tensorboard_plugins]", *lines]) + "\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(installed.parent)
-        program = TensorBoard()
-    program.configure(["", "--logdir", str(logs), "--port", "0", "--reload_interval", "1"])
-    return program.launch()  # in threads of this process, and so to its end
 
 
 @pytest.fixture
@@ -100,62 +36,17 @@ def file(tmp_path: Path) -> str:
     return path.as_uri()
 
 
-@pytest.fixture
-def frame(tensorboard: str, open_page: Callable[..., Any]) -> Any:
-    """Open the page that TensorBoard shows in its frame."""
-    page = open_page(f"{tensorboard}data/plugin_entry.html?name=nmt_attention")
-    page.get_by_label("Run").select_option(NEW)
-    api.expect(page.get_by_text("300 (3 of 3)")).to_be_visible()
-    return page
-
-
-def until(page: Any, condition: str) -> None:
-    """Wait as `wait_for_function` does, which a content security policy forbids."""
-    for _ in range(PATIENCE // 50):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(condition)
-
-
-def token(page: Any, side: str, index: int) -> Any:
-    return page.locator(f'.token[data-side="{side}"][data-index="{index}"]')
-
-
-def expect_lit(page: Any, side: str, weights: list[str]) -> None:
-    """Wait until the lit tokens of a side carry these weights."""
-    tokens = page.locator(f'.token.lit[data-side="{side}"]')
-    api.expect(tokens).to_have_count(len(weights))
-    for number, weight in enumerate(weights):
-        api.expect(tokens.nth(number)).to_have_attribute("data-weight", weight)
-
-
-def written(weights: Any) -> list[str]:
-    return [f"{weight:.3f}" for weight in np.asarray(weights, np.float64)]
-
-
-def stored(weights: Any) -> Any:
-    """Return weights as a record has them."""
-    return weights.astype(np.float16).astype(np.float64)
-
-
-def mean(step: int, layer: int, heads: list[int], kind: str = "cross") -> Any:
-    """Return what the record of an update has for some heads of a layer, counted from 1."""
-    weights = stored(getattr(attention(sharpness=STEPS[step]), kind))
-    return weights[layer - 1, [head - 1 for head in heads]].mean(axis=0)
-
-
 def test_the_dashboard_in_tensorboard(
     tensorboard: str, logs: Path, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(f"{tensorboard}#nmt_attention", color_scheme="light")
+    page = open_page(f"{tensorboard}#attention", color_scheme="light")
     page.get_by_role("tab", name="Attention").wait_for()
     frame = page.frame_locator("iframe")
     expect = api.expect
     runs = [OLD, NEW]  # and not "latest"
-    expect(frame.get_by_label("Run").locator("option")).to_have_count(2)
-    assert sorted(frame.get_by_label("Run").locator("option").all_inner_texts()) == runs
-    frame.get_by_label("Run").select_option(runs[1])
+    expect(frame.locator("select[name=run]").locator("option")).to_have_count(2)
+    assert sorted(frame.locator("select[name=run]").locator("option").all_inner_texts()) == runs
+    frame.locator("select[name=run]").select_option(runs[1])
     expect(frame.get_by_text("300 (3 of 3)")).to_be_visible()
     token(frame, "row", 1).hover()
     expect_lit(frame, "column", written(mean(300, 2, [1, 2, 3])[1]))
@@ -177,7 +68,7 @@ def test_the_dashboard_in_tensorboard(
         assert sorted(page.request.get(f"{tensorboard}data/{path}").json()) == [BEFORE, *runs]
 
     # While a run goes on, its new updates appear, and what was chosen stays.
-    frame.get_by_label("Run").select_option(runs[0])
+    frame.locator("select[name=run]").select_option(runs[0])
     frame.get_by_label("lines").check()
     expect(frame.locator("output")).to_have_text("50 (1 of 1)")
     log(logs / runs[0], 60, layers=1)
@@ -232,13 +123,13 @@ def test_run_sentence_kind_layer_and_heads_are_chosen(frame: Any) -> None:
     token(frame, "row", 0).hover()
     expect_lit(frame, "column", ["1.000", *["0.000"] * 4])
     frame.get_by_label("Sentence").select_option(label=SENTENCES[1])
-    frame.get_by_label("Run").select_option(OLD)
+    frame.locator("select[name=run]").select_option(OLD)
     expect(frame.locator("output")).not_to_contain_text("300")
     expect(frame.get_by_label("Sentence").locator("option:checked")).to_have_text(SENTENCES[1])
     expect(frame.locator("select[name=layer]").locator("option")).to_have_count(1)
     # The choice outlives the page.
     frame.reload()
-    expect(frame.get_by_label("Run")).to_have_value(OLD)
+    expect(frame.locator("select[name=run]")).to_have_value(OLD)
     expect(decoder).to_be_checked()
 
 
@@ -306,16 +197,16 @@ def test_the_keyboard_reaches_everything(file: str, open_page: Callable[..., Any
     page = open_page(file)
     api.expect(page.locator(".plot svg .token")).to_have_count(len(SOURCE) + len(TARGET))
     reached = []
-    for _ in range(12):
+    name = "element => element.name || element.ariaLabel || element.className"
+    for _ in range(18):
         page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate("document.activeElement.name || document.activeElement.className")
-        )
-        if reached[-1] == "plot":
+        reached.append(page.evaluate(f"({name})(document.activeElement)"))
+        if page.evaluate("document.activeElement.className") == "plot":
+            reached[-1] = "plot"
             break
     # A group of radio buttons is one stop.
-    names = ["sentence", "kind", "view", "layer", "heads", "heads", "heads", "heads", "stretch"]
-    assert reached == [*names, "plot"]
+    names = ["sentence", "kind", "view", "unit", "layer", *["heads"] * 4, "stretch"]
+    assert reached == [*names, *["Save as SVG", "Save as PNG", "Save as CSV", "Copy link"], "plot"]
     live = page.locator("[aria-live]")
     weights = mean(300, 2, [1, 2, 3])
     expect_lit(page, "column", written(weights[0]))

@@ -21,6 +21,8 @@ from nmt.analysis.dashboard.links import hide_links
 from nmt.viewer.page import BROWSER
 from nmt.viewer.records import PLUGIN, parse_tag
 
+DASHBOARD = "attention"  # name of the dashboard in TensorBoard's address: #attention
+FORMER_NAME = "nmt_attention"  # its name up to version 0.2; the records keep it: see `PLUGIN`
 SAMPLES = 200  # evaluations kept per sentence; 200 of a sentence of 10 tokens are 5 MB at `small`
 
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
@@ -36,12 +38,13 @@ class AttentionLoader(base_plugin.TBLoader):
     """
 
     def fix_flags(self, flags: Any) -> None:
-        """Keep `SAMPLES` evaluations unless ``--samples_per_plugin`` sets a number for this plugin.
+        """Keep `SAMPLES` evaluations unless ``--samples_per_plugin attention=N`` sets a number.
 
         TensorBoard's default of 10 would omit most of a training. Loaders see the flags before
         either of its two data servers reads data.
         """
-        flags.samples_per_plugin.setdefault(PLUGIN, SAMPLES)
+        samples = flags.samples_per_plugin
+        samples.setdefault(PLUGIN, samples.get(DASHBOARD, SAMPLES))
 
     def load(self, context: base_plugin.TBContext) -> AttentionPlugin:
         """Return the plugin, and hide links to runs on all dashboards."""
@@ -52,7 +55,7 @@ class AttentionLoader(base_plugin.TBLoader):
 class AttentionPlugin(base_plugin.TBPlugin):
     """Answers the viewer's requests; an invalid request gets status 4xx and one line."""
 
-    plugin_name = PLUGIN
+    plugin_name = DASHBOARD
 
     def __init__(self, context: base_plugin.TBContext) -> None:
         self._data = context.data_provider
@@ -66,6 +69,10 @@ class AttentionPlugin(base_plugin.TBPlugin):
             "/steps": Request.application(self._steps),
             "/record": Request.application(self._record),
         }
+
+    def data_plugin_names(self) -> tuple[str, ...]:
+        """Return the name under which runs log records."""
+        return (PLUGIN,)
 
     def is_active(self) -> bool:
         """Return False: TensorBoard asks only if no run has data of this plugin."""
@@ -116,6 +123,30 @@ class AttentionPlugin(base_plugin.TBPlugin):
         if points is None:
             raise errors.NotFoundError(f"run {run!r} has no sentence {tag!r}")
         return points
+
+
+class FormerAddress(base_plugin.TBPlugin):
+    """Makes links to the dashboard's former name open the dashboard."""
+
+    plugin_name = FORMER_NAME
+
+    def get_plugin_apps(self) -> dict[str, Application]:
+        """Return the application of its one path."""
+        return {"/former.js": _serve_file(BROWSER / "former.js")}
+
+    def data_plugin_names(self) -> tuple[str, ...]:
+        """Return no name: the records belong to the dashboard, and this has no tab."""
+        return ()
+
+    def is_active(self) -> bool:
+        """Return False: TensorBoard lists it among the inactive dashboards."""
+        return False
+
+    def frontend_metadata(self) -> base_plugin.FrontendMetadata:
+        """Return the module that opens the dashboard, and a name."""
+        return base_plugin.FrontendMetadata(
+            es_module_path="/former.js", tab_name="Attention (former address)"
+        )
 
 
 def _sentences(tags: Iterable[str]) -> list[dict[str, str]]:

@@ -1,9 +1,13 @@
 // The user's choices in the viewer, also as text for a source to store.
 
 export const VIEWS = { matrix: "matrix", lines: "lines", grid: "all heads" };
+export const UNITS = { tokens: "tokens", words: "words" };
+export const MOST_RUNS = 4; // side by side
+const RUNS = Array.from({ length: MOST_RUNS }, (_, i) => (i ? `run${i + 1}` : "run"));
+const TEXTS = ["sentence", "kind", "view", "unit"];
 
 export class Choices {
-  run = "";
+  runs = [];       // names; none: the newest run
   sentence = "";
   step = null;     // null: the last step
   kind = "cross";
@@ -11,10 +15,16 @@ export class Choices {
   layer = null;    // from 0; null: the last layer
   heads = [];      // from 0; empty: all
   stretch = false; // true: the scale ends at the largest weight
+  unit = "tokens";
+
+  get words() {
+    return this.unit === "words";
+  }
 
   toText() {
-    const text = new URLSearchParams();
-    for (const [key, value] of Object.entries(this)) {
+    const { runs, ...others } = this, text = new URLSearchParams();
+    runs.forEach((run, i) => run && text.set(RUNS[i], run));
+    for (const [key, value] of Object.entries(others)) {
       if (value !== null && value !== false && String(value)) text.set(key, value);
     }
     return String(text);
@@ -23,10 +33,13 @@ export class Choices {
   // Restores choices from an untrusted text.
   recall(text) {
     const kept = new URLSearchParams(text);
-    for (const key of ["run", "sentence", "kind", "view"]) this[key] = kept.get(key) ?? this[key];
+    const runs = RUNS.map((key) => kept.get(key)).filter(Boolean);
+    if (runs.length) this.runs = [...new Set(runs)];
+    for (const key of TEXTS) this[key] = kept.get(key) ?? this[key];
     for (const key of ["step", "layer"]) if (kept.has(key)) this[key] = Number(kept.get(key)) || 0;
     if (kept.get("heads")) this.heads = kept.get("heads").split(",").map(Number);
     if (!(this.view in VIEWS)) this.view = "matrix";
+    if (!(this.unit in UNITS)) this.unit = "tokens";
     this.stretch = kept.has("stretch");
   }
 
@@ -46,9 +59,10 @@ export class Choices {
     return { layer, heads: ticked.length ? ticked : all, ticked, all };
   }
 
-  // The heads after one, or "all", was ticked or unticked.
-  headsAfter(value, ticked) {
+  // The heads after one, "all" or "each", was ticked or unticked; all: the numbers of all heads.
+  headsAfter(value, ticked, all) {
     if (value === "all") return [];
+    if (value === "each") return ticked ? all : [];
     const others = this.heads.filter((head) => head !== Number(value));
     return ticked ? [...others, Number(value)] : others;
   }

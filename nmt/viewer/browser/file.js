@@ -2,6 +2,7 @@
 // page: a list of {sentence, record}, records in base64. In a frame of a notebook, the viewer has the
 // notebook's colours, and the frame is as high as the viewer.
 
+import { headed } from "./forms.js";
 import { parseRecord } from "./record.js";
 import { mount } from "./viewer.js";
 
@@ -9,7 +10,7 @@ const inlined = JSON.parse(document.getElementById("attention").textContent);
 // A link may contain choices, except in a notebook's frame, which has no address.
 const addressed = location.protocol !== "about:";
 
-const mounted = mount(document.querySelector("main"), {
+const mounted = mount(headed(document.querySelector("main"), document.title), {
   runs: async () => {
     const sentences = inlined.map(({ sentence }, id) => ({ id: String(id), text: sentence }));
     return sentences.length ? [{ name: "", sentences }] : [];
@@ -21,6 +22,7 @@ const mounted = mount(document.querySelector("main"), {
   },
   recall: () => (addressed ? location.hash.slice(1) : ""),
   remember: (text) => addressed && location.replace(`#${text}`),
+  ...(addressed && { link: (text) => new URL(`#${text}`, location.href).href }),
   nothing: "There is no sentence in this file.",
 });
 

@@ -7,6 +7,13 @@ export function make(name, attributes = {}, ...children) {
   return element;
 }
 
+// Gives a page a heading, which only screen readers present, and returns an element below it.
+export function headed(main, title) {
+  const below = make("div");
+  main.append(make("h1", { class: "title" }, title), below);
+  return below;
+}
+
 export function select(name, change) {
   const field = make("select", { name });
   field.addEventListener("change", () => change(field.value));

@@ -17,7 +17,8 @@ export class Matrix {
     this.columns = plot.kind.columns.length;
   }
 
-  draw() {
+  // Places tokens and cells.
+  build() {
     const { plot, rows, columns } = this;
     plot.letters = LETTERS;
     const room = plot.host.clientWidth - plot.longest("row") - 40;
@@ -33,7 +34,6 @@ export class Matrix {
     const wide = cell * columns, tall = cell * rows;
     Object.assign(this, { cell, left, top, wide, tall });
 
-    paint(plot.canvas, plot.weights, rows, columns, plot.colours, plot.most);
     plot.placeCanvas(left, top, wide, tall);
     plot.size(left + wide + Math.max(right, 12), top + tall + 8);
     const band = (name) => svg("rect", { class: `band ${name}`, visibility: "hidden" });
@@ -48,6 +48,11 @@ export class Matrix {
     plot.tokens("column", (column) => ({
       x: left + (column + 0.5) * cell, y: top - 8, angle: -angle, room: cell,
     }));
+  }
+
+  paint() {
+    const { weights, colours, most } = this.plot;
+    paint(this.plot.canvas, weights, this.rows, this.columns, colours, most);
   }
 
   light(spot) {

@@ -12,17 +12,20 @@ import { Matrix } from "./matrix.js";
 import { drawToken, FAMILY, svg, tokenWidth } from "./tokens.js";
 
 export class Plot {
-  // onPoint(spot): called with the spot under the pointer; null: none, then `cursor` applies.
+  // onPoint(spot, pinned): called with the spot under the pointer; null: none, then `cursor` applies.
+  // pinned: `cursor` has changed.
   constructor(host, onPoint) {
     this.host = host;
     this.onPoint = onPoint;
     this.canvas = document.createElement("canvas");
     this.drawing = svg("svg", {});
     host.replaceChildren(this.canvas, this.drawing);
+    this.places = "";      // what the places of tokens depend on, as JSON
+    this.pointed = "null"; // the spot under the pointer, as JSON
     this.lit = null;
     this.cursor = null; // the spot of the last click or key; it stays highlighted
-    host.addEventListener("pointermove", (event) => onPoint(this.spotAt(event)));
-    host.addEventListener("pointerleave", () => onPoint(null));
+    host.addEventListener("pointermove", (event) => this.move(this.spotAt(event)));
+    host.addEventListener("pointerleave", () => this.move(null));
     host.addEventListener("click", (event) => this.pin(this.spotAt(event)));
     host.addEventListener("keydown", (event) => this.key(event));
     host.addEventListener("focus", () => {
@@ -30,13 +33,23 @@ export class Plot {
     });
   }
 
-  // content: {view: "matrix" | "lines", kind, weights, colours, most}
-  draw({ view, kind, weights, colours, most }) {
-    Object.assign(this, { kind, weights, colours, most });
-    this.groups = { row: [], column: [] }; // the tokens in the drawing
-    this.drawing.replaceChildren();
-    this.layout = view === "matrix" ? new Matrix(this) : new Lines(this);
-    this.layout.draw();
+  // content: {view: "matrix" | "lines", kind, weights, colours, most, strands}. weights: the mean of
+  // the chosen heads, row after row; strands: the lines, [{weights, colour, dashed}]. Tokens are drawn
+  // again only if they or their places change.
+  draw({ view, kind, weights, colours, most, strands }) {
+    Object.assign(this, { kind, weights, colours, most, strands });
+    const places = JSON.stringify(
+      [view, this.host.clientWidth, devicePixelRatio, kind.rows, kind.columns],
+    );
+    if (places !== this.places) {
+      this.places = places;
+      this.groups = { row: [], column: [] }; // the tokens in the drawing
+      this.marked = { row: [], column: [] }; // their highlights, see lightTokens
+      this.drawing.replaceChildren();
+      this.layout = view === "matrix" ? new Matrix(this) : new Lines(this);
+      this.layout.build();
+    }
+    this.layout.paint();
     this.light(this.lit);
   }
 
@@ -104,14 +117,21 @@ export class Plot {
     this.layout.light(this.lit);
   }
 
-  // active: index of the first token of the spot, or null; weights: one per token, or null.
+  // active: index of the first token of the spot, or null; weights: one per token, or null. Changes
+  // only tokens whose highlight changes.
   lightTokens(side, active, count, weights) {
+    const marked = this.marked[side];
     this.groups[side].forEach((token, index) => {
       const pointed = active !== null && index >= active && index < active + count;
+      const weight = weights ? weights[index].toFixed(3) : null;
+      const opacity = weights ? Math.sqrt(Math.min(1, weights[index] / this.most)).toFixed(2) : "";
+      const key = `${pointed} ${weight} ${opacity}`;
+      if (marked[index] === key) return;
+      marked[index] = key;
       token.classList.toggle("active", pointed);
       token.classList.toggle("lit", Boolean(weights));
-      token.style.setProperty("--w", Math.sqrt(Math.min(1, (weights?.[index] ?? 0) / this.most)));
-      if (weights) token.setAttribute("data-weight", weights[index].toFixed(3));
+      token.firstChild.style.fillOpacity = opacity;
+      if (weights) token.setAttribute("data-weight", weight);
       else token.removeAttribute("data-weight");
     });
   }
@@ -126,6 +146,14 @@ export class Plot {
   }
 
   // ---- pointing ----
+
+  // Reports a spot under the pointer, if it is another one than before.
+  move(spot) {
+    const key = JSON.stringify(spot);
+    if (key === this.pointed) return;
+    this.pointed = key;
+    this.onPoint(spot);
+  }
 
   spotAt(event) {
     const token = event.target.closest?.(".token");
@@ -145,7 +173,8 @@ export class Plot {
 
   point(spot) {
     this.cursor = spot;
-    this.onPoint(null);
+    this.pointed = "null";
+    this.onPoint(null, true);
   }
 
   key(event) {

@@ -1,9 +1,12 @@
 // The dashboard in TensorBoard: the viewer, fed by nmt/analysis/dashboard/plugin.py.
 
+import { headed } from "./forms.js";
+import { addressOf, choicesIn, listen, tickedRuns } from "./host.js";
 import { parseRecord } from "./record.js";
 import { mount } from "./viewer.js";
 
-const MEMORY = "nmt_attention";
+const MEMORY = "nmt_attention";      // the last choices
+const TICKED = "nmt_attention_runs"; // the runs that were ticked in TensorBoard at that time
 
 async function ask(path, parameters = {}) {
   const url = new URL(path, import.meta.url);
@@ -15,28 +18,30 @@ async function ask(path, parameters = {}) {
   return answer;
 }
 
+// This page has another base than TensorBoard's.
+const absolute = (address) => new URL(address, parent.location.href).href;
+
+let logged = []; // names of the runs that logged attention, the newest first
+
 const source = {
-  runs: async () => (await ask("runs")).json(),
+  runs: async () => {
+    const runs = await (await ask("runs")).json();
+    logged = runs.map(({ name }) => name);
+    return runs;
+  },
   steps: async (run, sentence) => (await ask("steps", { run, sentence })).json(),
   record: async (run, sentence, step) =>
     parseRecord(await (await ask("record", { run, sentence, step })).arrayBuffer()),
-  recall: () => sessionStorage.getItem(MEMORY) ?? "",
-  remember: (text) => sessionStorage.setItem(MEMORY, text),
+  recall: () => choicesIn(parent.location.hash) || (sessionStorage.getItem(MEMORY) ?? ""),
+  remember: (text) => {
+    sessionStorage.setItem(MEMORY, text);
+    const address = addressOf(parent.location.hash, text);
+    if (address) parent.history.replaceState(parent.history.state, "", absolute(address));
+  },
+  link: (text) => absolute(addressOf("", text)),
   nothing: "No attention has been logged yet: training logs it for training.probes at every "
     + "evaluation.",
 };
-
-// TensorBoard sends a message on a port when it has new data, and expects a reply to each message.
-function onReload(reload) {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = ({ data }) => {
-    const { type, id, isReply } = JSON.parse(data);
-    if (isReply) return;
-    if (type === "experimental.DataReloaded") reload();
-    port1.postMessage(JSON.stringify({ type, id, payload: null, error: null, isReply: true }));
-  };
-  parent.postMessage("experimental.bootstrap", location.origin, [port2]);
-}
 
 function loadStyle(name) {
   return new Promise((done) => {
@@ -61,11 +66,37 @@ function begin() {
     document.documentElement.dataset.theme = theme;
   };
   if (parent !== window) follow();
-  const viewer = mount(main, source);
+  const viewer = mount(headed(main, document.title), source);
+  followAddress(viewer);
   if (parent === window) return; // opened without TensorBoard: the browser's preference applies
-  onReload(() => viewer.refresh());
+  listen(() => viewer.refresh());
   new MutationObserver(() => {
     follow();
     viewer.redraw();
   }).observe(outer, { attributeFilter: ["class"] });
+}
+
+// Follows links that are opened in the same tab, and the runs that are ticked in TensorBoard. A choice
+// of runs here lasts until other runs are ticked there.
+function followAddress(viewer) {
+  let opened = choicesIn(parent.location.hash);
+  const read = () => {
+    const { hash } = parent.location, text = choicesIn(hash);
+    if (text && text !== opened && text !== viewer.chosen.toText()) viewer.restore(text);
+    opened = text;
+    const ticked = tickedRuns(hash, logged), names = JSON.stringify(ticked);
+    if (!ticked.length || names === sessionStorage.getItem(TICKED)) return;
+    sessionStorage.setItem(TICKED, names);
+    viewer.choose({ runs: ticked });
+  };
+  parent.addEventListener("hashchange", read);
+  addEventListener("pagehide", () => parent.removeEventListener("hashchange", read));
+  // A link with runs counts as a later choice than the ticks beside it.
+  source.runs().then(() => {
+    const { hash } = parent.location;
+    if (new URLSearchParams(choicesIn(hash)).has("run")) {
+      sessionStorage.setItem(TICKED, JSON.stringify(tickedRuns(hash, logged)));
+    }
+    read();
+  }).catch(() => {}); // the viewer says it
 }

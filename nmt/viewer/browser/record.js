@@ -9,15 +9,32 @@ const HALVES = Float32Array.from({ length: 0x3c01 }, (_, bits) => {
   return exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
 });
 
-// A record is {sentence, kinds}. Each kind is {name, title, rows, columns, rowSide, columnSide, same,
+// A record is {sentence, reference, target, kinds}: a reference translation, "" if unknown, and the
+// pieces of the translation. Each kind is {name, title, rows, columns, rowSide, columnSide, same,
 // layers, heads, weights}. rows and columns are tokens, and same is true if both are the same tokens.
-// weights is a flat array in the order layer, head, row, column.
-function makeKind({ name, title, rows, columns }, tokens, [layers, heads], weights) {
+// weights(layer, head), which count from 0, returns the weights of a head, row after row: it reads
+// them when they are first needed, with read(number of the head in the kind).
+function makeKind({ name, title, rows, columns }, tokens, [layers, heads], read) {
   const side = (axis) => (axis.startsWith("source") ? "source" : "target");
   return {
-    name, title, weights, layers, heads, same: rows === columns,
+    name, title, layers, heads, same: rows === columns,
     rows: tokens[rows], columns: tokens[columns], rowSide: side(rows), columnSide: side(columns),
+    weights: once(heads, read),
   };
+}
+
+// Returns a function of layer and head that calls read(number of the head) once for each.
+export function once(heads, read) {
+  const known = [];
+  return (layer, head) => (known[layer * heads + head] ??= read(layer * heads + head));
+}
+
+// Reads numbers in float16 at a byte. Browsers run on little-endian machines.
+function readHalves(buffer, begin, count) {
+  const halves = new Uint16Array(buffer.slice(begin, begin + 2 * count)); // aligned
+  const values = new Float32Array(count);
+  for (let i = 0; i < count; i++) values[i] = HALVES[halves[i]];
+  return values;
 }
 
 // Parses the bytes of a record.
@@ -34,30 +51,31 @@ export function parseRecord(buffer) {
   const header = JSON.parse(text.decode(bytes.subarray(PREAMBLE, end)));
   let offset = end;
   const kinds = header.kinds.map((kind) => {
-    const weights = new Float32Array(kind.shape.reduce((product, size) => product * size));
-    for (let i = 0; i < weights.length; i++, offset += 2) {
-      weights[i] = HALVES[view.getUint16(offset, true)];
-    }
-    return makeKind(kind, header.tokens, kind.shape, weights);
+    const begin = offset, [layers, heads, rows, columns] = kind.shape, size = rows * columns;
+    offset += 2 * layers * heads * size;
+    if (offset > bytes.length) throw new Error("the attention record is too short");
+    return makeKind(kind, header.tokens, kind.shape,
+                    (head) => readHalves(buffer, begin + 2 * head * size, size));
   });
-  return { sentence: header.sentence, kinds };
+  const { sentence, reference = "", tokens } = header;
+  return { sentence, reference, target: tokens.target_out, kinds };
 }
 
 // A record of only cross-attention; weights are [layers][heads][target tokens][source tokens].
 export function crossRecord(sentence, { source, target, weights }) {
   const kind = { name: "cross", title: "cross-attention", rows: "target", columns: "source" };
-  const shape = [weights.length, weights[0].length];
-  const flat = Float32Array.from(weights.flat(3));
-  return { sentence, kinds: [makeKind(kind, { source, target }, shape, flat)] };
+  const shape = [weights.length, weights[0].length], heads = weights.flat();
+  const read = (head) => Float32Array.from(heads[head].flat());
+  const kinds = [makeKind(kind, { source, target }, shape, read)];
+  return { sentence, reference: "", target, kinds };
 }
 
 // The mean of some heads of a layer, row after row. Layers and heads count from 0.
 export function headMean(kind, layer, heads) {
-  const size = kind.rows.length * kind.columns.length;
-  const mean = new Float32Array(size);
+  const mean = new Float32Array(kind.rows.length * kind.columns.length);
   for (const head of heads) {
-    const begin = (layer * kind.heads + head) * size;
-    for (let i = 0; i < size; i++) mean[i] += kind.weights[begin + i] / heads.length;
+    const weights = kind.weights(layer, head);
+    for (let i = 0; i < mean.length; i++) mean[i] += weights[i] / heads.length;
   }
   return mean;
 }

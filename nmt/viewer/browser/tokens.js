@@ -18,18 +18,24 @@ export function visible(token) {
   return token.replace(/[\n\r\t]/g, (sign) => VISIBLE[sign]);
 }
 
-// The token, cut at its end if it is too long.
-function cut(token) {
-  const characters = [...visible(token)];
-  if (textWidth(characters.join("")) <= LONGEST) return characters.join("");
-  while (textWidth(characters.join("") + "…") > LONGEST) characters.pop();
-  return characters.join("") + "…";
+const measured = new Map(); // token: {text, width}, see measure
+
+// The displayed text of a token, cut at its end if it is too long, and its width in px of font size.
+function measure(token) {
+  if (!measured.has(token)) {
+    const characters = [...visible(token)];
+    let text = characters.join("");
+    while (textWidth(text) > LONGEST) {
+      characters.pop();
+      text = characters.join("") + "…";
+    }
+    measured.set(token, { text, width: textWidth(text) });
+  }
+  return measured.get(token);
 }
 
 // The width of a displayed token, in px of font size.
-export function tokenWidth(token) {
-  return textWidth(cut(token));
-}
+export const tokenWidth = (token) => measure(token).width;
 
 export function svg(name, attributes, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -41,9 +47,9 @@ export function svg(name, attributes, ...children) {
 // A token whose text begins (or, with end, ends) at x, y, rotated around that point. Its mark for the
 // beginning of a word is pale. letters: font size in px; room: largest height.
 export function drawToken(token, { side, index, letters, x, y, end = false, angle = 0, room = 99 }) {
-  const text = cut(token);
+  const { text, width } = measure(token);
   const [mark, rest] = text.startsWith("▁") ? ["▁", text.slice(1)] : ["", text];
-  const long = letters * tokenWidth(token) + 8, high = Math.min(1.4 * letters, room);
+  const long = letters * width + 8, high = Math.min(1.4 * letters, room);
   return svg(
     "g",
     {

@@ -1,10 +1,11 @@
-// The attention viewer: choices, a slider over training, and the chosen picture.
+// The attention viewer: choices, a slider over training, and the chosen pictures.
 //
 // A source provides the data; each of its methods returns a promise:
 //   runs()                       [{name, sentences: [{id, text}]}]
 //   steps(run, sentence)         [{step, time}] in order; a single step null: not from training
 //   record(run, sentence, step)  a record, see record.js
 // It stores the choices as text: recall() and remember(text). `nothing` explains why there is no run.
+// link(text), if there is one, returns the address that opens these choices, or null.
 //
 // A page may have several viewers, and may highlight in them what it shows elsewhere: see `mount`.
 
@@ -12,19 +13,22 @@ import { Choices } from "./choices.js";
 import { palette, scaleImage } from "./colours.js";
 import { Controls } from "./controls.js";
 import { make } from "./forms.js";
-import { Grid } from "./grid.js";
+import { Outputs } from "./outputs.js";
+import { Pane } from "./pane.js";
 import { Player } from "./player.js";
-import { Plot } from "./plot.js";
-import { Reader } from "./reader.js";
+import { allSteps, nearest, Reader } from "./reader.js";
 import { headMean } from "./record.js";
+import { Saving } from "./saving.js";
 import { describe, Tooltip } from "./tooltip.js";
 
 // Mounts a viewer in an element. Listeners:
 //   drawn({kind, layer, heads, weights})  called when the picture changes; weights: the mean of the
-//                                         layer's heads, row after row
-//   pointed(spot)                         called when the spot under the pointer changes, see plot.js
-// The returned viewer has refresh(), to read the source again; redraw(), for other colours; and
-// point(spot), to highlight a spot that is pointed at elsewhere, or null.
+//                                         layer's heads between pieces, row after row
+//   pointed(spot)                         called when the spot under the pointer changes, see plot.js;
+//                                         it is a spot of pieces
+// The returned viewer has refresh(), to read the source again; redraw(), for other colours;
+// choose(change) and restore(text), for other choices; and point(spot), to highlight a spot of pieces
+// that is pointed at elsewhere, or null.
 export function mount(host, source, listeners = {}) {
   const viewer = new Viewer(host, source, listeners);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.redraw());
@@ -39,10 +43,11 @@ class Viewer {
     this.chosen = new Choices();
     this.chosen.recall(source.recall());
     this.reader = new Reader(source);
-    this.shown = null;     // the displayed record
-    this.hovered = null;   // the spot under the pointer, see plot.js
+    this.shown = null;     // what is displayed: {found, step, sides}, see read
+    this.hovered = null;   // the spot under the pointer and its pane: {pane, spot}
     this.elsewhere = null; // the argument of the last `point`
     this.turns = 0;        // number of the newest call of `show`; results of older calls are dropped
+    this.panes = [];
     this.build();
   }
 
@@ -51,29 +56,39 @@ class Viewer {
   build() {
     this.controls = new Controls((change) => this.choose(change));
     this.player = new Player((step) => this.choose({ step }));
+    this.saving = new Saving(this);
+    this.outputs = new Outputs(this.reader, async (sentence) => {
+      await this.choose({ sentence });
+      this.panes[0].picture.focus({ focusVisible: false });
+    });
     this.message = make("p", { class: "message", role: "status" });
     this.caption = make("p", { class: "caption" });
-    this.picture = make("div", {
-      class: "plot", tabindex: 0, role: "application", "aria-roledescription": "attention picture",
-    });
-    const thumbnails = make("div", { class: "grid", role: "group", "aria-label": "Thumbnails" });
     this.tooltip = new Tooltip();
-    const scroller = make("div", { class: "scroller" }, this.picture, thumbnails);
-    this.stage = make("div", { class: "stage" }, scroller, this.tooltip.element);
+    this.row = make("div", { class: "panes" });
+    this.stage = make("div", { class: "stage" }, this.row, this.tooltip.element);
     this.body = make(
       "div", { hidden: "" }, this.controls.element, this.player.element, this.caption,
-      this.buildScale(), this.stage, this.tooltip.spoken,
+      this.buildScale(), this.stage, this.outputs.element, this.tooltip.spoken,
     );
     this.host.classList.add("attention-viewer");
     this.host.replaceChildren(this.message, this.body);
-    this.plot = new Plot(this.picture, (spot) => {
-      this.hovered = spot;
-      this.light();
-    });
-    this.grid = new Grid(thumbnails, async (layer, heads) => {
-      await this.choose({ view: "matrix", layer, heads });
-      this.picture.focus({ focusVisible: false });
-    });
+    this.addPanes(1);
+  }
+
+  // Adds or removes panes, so that there are as many as runs.
+  addPanes(count) {
+    while (this.panes.length < count) {
+      this.panes.push(new Pane(
+        (pane, spot, isPinned) => this.hover(pane, spot, isPinned),
+        async (pane, layer, heads) => {
+          await this.choose({ view: "matrix", layer, heads });
+          pane.picture.focus({ focusVisible: false });
+        },
+      ));
+    }
+    if (this.panes.length > count) this.panes.length = count;
+    const elements = this.panes.map(({ element }) => element);
+    if (elements.length !== this.row.childElementCount) this.row.replaceChildren(...elements);
   }
 
   buildScale() {
@@ -84,15 +99,21 @@ class Viewer {
     this.stretch = make("input", { type: "checkbox", name: "stretch" });
     this.stretch.addEventListener("change", () => this.choose({ stretch: this.stretch.checked }));
     const label = make("label", {}, this.stretch, "Scale to the largest weight");
-    return make("div", { class: "scale" }, this.bar, label);
+    return make("div", { class: "scale" }, this.bar, label, this.saving.element);
   }
 
   // ---- choosing and reading ----
 
   choose(change) {
     Object.assign(this.chosen, change);
-    if ("kind" in change) this.plot.cursor = null;
+    if ("kind" in change || "unit" in change) this.unpin();
     this.source.remember(this.chosen.toText());
+    return this.show();
+  }
+
+  restore(text) {
+    this.chosen = new Choices();
+    this.chosen.recall(text);
     return this.show();
   }
 
@@ -109,25 +130,36 @@ class Viewer {
   async show() {
     const turn = ++this.turns;
     try {
-      const { chosen, reader } = this;
-      const found = reader.find(chosen.run, chosen.sentence);
+      const found = this.reader.find(this.chosen.runs, this.chosen.sentence);
       this.body.hidden = !found;
       this.message.textContent = found ? "" : this.source.nothing;
       if (!found) return;
-      chosen.run = found.run; // keeps this run when another run is written later
-      const series = await reader.open(found.run, found.id);
+      this.chosen.runs = found.runs; // keeps these runs when another run is written later
+      const shown = await this.read(found);
       if (turn !== this.turns) return;
-      if (reader.series?.key !== series.key) this.plot.cursor = null;
-      reader.series = series;
-      const place = chosen.placeOf(series.steps);
-      const record = await reader.record(series, series.steps[place]);
-      if (turn !== this.turns) return;
-      this.controls.showSentences(reader.runs.map(({ name }) => name), found);
-      this.player.show(series.steps, place);
-      this.draw(record);
+      if (JSON.stringify(this.shown?.found) !== JSON.stringify(found)) this.unpin();
+      this.controls.showSentences(this.reader.runs.map(({ name }) => name), found);
+      this.player.show(shown.steps, shown.place);
+      this.addPanes(found.runs.length);
+      this.draw(shown);
+      this.outputs.show(found, shown.step);
     } catch (error) {
       if (turn === this.turns) this.message.textContent = error.message;
     }
+  }
+
+  // Reads what is to be displayed: {found, steps, place, step, sides}. sides: a {run, point, record} per
+  // run, the last two null if it has not logged the sentence.
+  async read(found) {
+    const { reader, chosen } = this;
+    const series = await Promise.all(found.runs.map((run) => reader.open(run, found.sentence)));
+    const steps = allSteps(series.filter(Boolean));
+    const place = chosen.placeOf(steps), { step } = steps[place];
+    const sides = await Promise.all(series.map(async (one, i) => {
+      const point = one && nearest(one, step), run = found.runs[i];
+      return { run, point, record: point && await reader.record(one, point) };
+    }));
+    return { found, steps, place, step, sides };
   }
 
   // ---- drawing ----
@@ -136,28 +168,32 @@ class Viewer {
     if (this.shown) this.draw(this.shown);
   }
 
-  draw(record) {
-    const { chosen } = this;
-    const kind = record.kinds.find(({ name }) => name === chosen.kind) ?? record.kinds[0];
-    const { layer, heads, ticked, all } = chosen.within(kind);
-    const weights = headMean(kind, layer, heads);
-    const gridShown = this.gridShown = chosen.view === "grid";
-    const scaled = gridShown ? kind.weights : weights;
-    const most = chosen.stretch ? scaled.reduce((a, b) => Math.max(a, b), 0) : 1;
-    const dark = this.isDark(), colours = palette(dark);
-    this.controls.show(chosen, record.kinds, kind);
+  draw(shown) {
+    const { chosen, panes } = this, dark = this.isDark();
+    this.shown = shown;
+    shown.sides.forEach(({ run, point, record }, i) => {
+      if (!record) return panes[i].explain(run, "has not logged this sentence");
+      const kind = record.kinds.find(({ name }) => name === chosen.kind) ?? record.kinds[0];
+      return panes[i].prepare({ run, note: noteOf(point, shown.step), record, kind, chosen, dark });
+    });
+    const drawn = panes.filter(({ content }) => content), alone = panes.length === 1;
+    const most = chosen.stretch ? Math.max(...drawn.map((pane) => pane.largest())) : 1;
+    const [{ content: first }] = drawn;
+    const { kind } = drawn.map(({ content }) => content)
+      .reduce((a, b) => (b.kind.layers * b.kind.heads > a.kind.layers * a.kind.heads ? b : a));
+    this.controls.show(chosen, first.record.kinds, kind, dark);
     this.showScale(most, dark);
-    const where = gridShown ? "" : `, layer ${layer + 1}, ${naming(heads, all)}`;
-    this.caption.textContent = `${kind.title}${where}. ${this.axes(kind)}`;
-    const help = "Arrow keys move from token to token.";
-    this.picture.setAttribute("aria-label", `${this.caption.textContent} ${help}`);
-    this.picture.hidden = gridShown;
-    this.grid.host.hidden = !gridShown;
-    this.shown = record;
-    if (gridShown) this.grid.draw({ kind, colours, most, layer, ticked, all });
-    else this.plot.draw({ view: chosen.view, kind, weights, colours, most });
-    this.drawn({ kind, layer, heads, weights });
+    this.caption.textContent = this.captionOf(first);
+    const colours = palette(dark), caption = this.caption.textContent;
+    for (const pane of drawn) pane.draw({ colours, most, caption, alone });
+    this.drawing = { colours, most, dark };
+    this.tellDrawn(first);
     this.light();
+  }
+
+  tellDrawn({ pieces, layer, heads, kind, weights }) {
+    const mean = kind === pieces ? weights : headMean(pieces, layer, heads);
+    this.drawn({ kind: pieces, layer, heads, weights: mean });
   }
 
   showScale(most, dark) {
@@ -167,11 +203,14 @@ class Viewer {
     this.most.textContent = most === 1 ? "1" : most.toFixed(3);
   }
 
-  axes({ rowSide, columnSide }) {
-    if (this.chosen.view === "lines") {
-      return `Left: ${rowSide} tokens, which attend; right: ${columnSide} tokens, attended to.`;
-    }
-    return `Each row is a ${rowSide} token; its weights over the ${columnSide} tokens sum to 1.`;
+  captionOf({ kind, layer, heads, all, ticked }) {
+    const { view, unit } = this.chosen, one = unit === "words" ? "word" : "token";
+    const { rowSide, columnSide, title } = kind;
+    const where = view === "grid" ? "" : `, layer ${layer + 1}, ${naming(heads, all, view, ticked)}`;
+    const axes = view === "lines"
+      ? `Left: ${rowSide} ${one}s, which attend; right: ${columnSide} ${one}s, attended to.`
+      : `Each row is a ${rowSide} ${one}; its weights over the ${columnSide} ${one}s sum to 1.`;
+    return `${title}${where}. ${axes}`;
   }
 
   isDark() {
@@ -179,7 +218,25 @@ class Viewer {
     return Number(red) > 127; // light text
   }
 
+  // The choices that open what is displayed, whatever is logged later, as text.
+  exactChoices() {
+    const { found, step } = this.shown, { content } = this.panes.find((pane) => pane.content);
+    const { sentence: { id: sentence }, runs } = found, { layer, pieces: { name: kind } } = content;
+    return Object.assign(new Choices(), this.chosen, { runs, sentence, step, layer, kind }).toText();
+  }
+
   // ---- highlighting ----
+
+  hover(pane, spot, isPinned) {
+    this.hovered = spot && { pane, spot };
+    // One spot at most is pinned.
+    if (isPinned) for (const other of this.panes) if (other !== pane) other.plot.cursor = null;
+    this.light();
+  }
+
+  unpin() {
+    for (const { plot } of this.panes) plot.cursor = null;
+  }
 
   point(spot) {
     this.elsewhere = spot;
@@ -188,25 +245,38 @@ class Viewer {
 
   light() {
     if (!this.shown) return;
-    if (this.gridShown) {
+    if (this.chosen.view === "grid") {
       this.tooltip.hide();
       this.pointed(null);
       return;
     }
-    const { plot, tooltip } = this;
-    const own = this.hovered ?? (this.elsewhere ? null : plot.cursor);
-    plot.light(own ?? this.elsewhere);
-    if (own && plot.lit) {
-      tooltip.show(describe(plot));
-      tooltip.place(plot, this.stage);
+    const { tooltip, elsewhere } = this, drawn = this.panes.filter(({ content }) => content);
+    const pinned = elsewhere ? null : drawn.find(({ plot }) => plot.cursor);
+    const owner = this.hovered?.pane ?? pinned;
+    const spot = this.hovered?.spot ?? pinned?.plot.cursor ?? null;
+    for (const pane of drawn) {
+      const there = owner ? owner.counterpart(spot, pane) : pane.fromPieces(elsewhere);
+      pane.plot.light(pane === owner ? spot : there);
+    }
+    if (owner?.plot.lit) {
+      tooltip.show(describe(owner.plot));
+      tooltip.place(owner.plot, this.stage);
     } else tooltip.clear();
-    this.pointed(own ? plot.lit : null);
+    this.pointed(owner?.plot.lit ? owner.toPieces(owner.plot.lit) : null);
   }
 }
 
-function naming(chosen, all) {
+// Which update a pane shows, if another one was asked for.
+function noteOf({ step }, wanted) {
+  if (step === null) return "";
+  const text = `update ${step.toLocaleString("en")}`;
+  return step === wanted ? text : `${text}, the nearest that it logged`;
+}
+
+function naming(chosen, all, view, ticked) {
   const numbers = chosen.map((head) => head + 1).join(", ");
   if (chosen.length === 1) return `head ${numbers}`;
+  if (view === "lines" && ticked.length) return `heads ${numbers} in their colours`;
   if (chosen.length === all.length) return `mean of all ${all.length} heads`;
   return `mean of heads ${numbers}`;
 }

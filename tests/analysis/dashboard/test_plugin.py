@@ -16,12 +16,19 @@ from tensorboard.program import TensorBoard
 from werkzeug.test import Client, TestResponse
 
 from nmt.analysis.dashboard.links import is_link_to_another
-from nmt.analysis.dashboard.plugin import SAMPLES, AttentionLoader, _sentences
+from nmt.analysis.dashboard.plugin import (
+    DASHBOARD,
+    FORMER_NAME,
+    SAMPLES,
+    AttentionLoader,
+    FormerAddress,
+    _sentences,
+)
 from nmt.viewer import records
 
 pytestmark = pytest.mark.xdist_group("attention plugin")
 
-OURS = f"plugin/{records.PLUGIN}"
+OURS = f"plugin/{DASHBOARD}"
 TAGS = [records.tag(number, sentence) for number, sentence in enumerate(SENTENCES, start=1)]
 
 
@@ -31,7 +38,7 @@ def board(folder: Path, load_fast: str) -> Client:
     The slow data server reads in a thread of this process. It is left to `until`, because a thread
     that still reads when the process ends would abort it.
     """
-    program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader()])
+    program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader(), FormerAddress])
     interval = "1" if load_fast == "true" else "0"
     options = {"logdir": str(folder), "load_fast": load_fast, "reload_interval": interval}
     program.configure(["tensorboard", *(f"--{name}={value}" for name, value in options.items())])
@@ -77,7 +84,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_the_dashboard_is_listed(client: Client) -> None:
-    listed = client.get("/data/plugins_listing").json[records.PLUGIN]
+    listed = client.get("/data/plugins_listing").json[DASHBOARD]
     assert listed["enabled"]
     assert listed["tab_name"] == "Attention"
     assert listed["loading_mechanism"]["type"] == "IFRAME"
@@ -85,6 +92,13 @@ def test_the_dashboard_is_listed(client: Client) -> None:
     assert script.status_code == 200
     assert script.content_type.startswith("text/javascript")
     assert "export function render" in script.text
+
+
+def test_the_former_name_leads_to_the_dashboard_and_has_no_tab(client: Client) -> None:
+    listed = client.get("/data/plugins_listing").json[FORMER_NAME]
+    assert not listed["enabled"]
+    script = client.get(listed["loading_mechanism"]["module_path"])
+    assert "#attention" in script.text
 
 
 def test_the_newest_run_comes_first_and_is_not_shown_twice(client: Client) -> None:
@@ -192,7 +206,7 @@ def test_bad_questions_are_answered_in_one_line(
 @pytest.mark.parametrize("load_fast", ["true", "false"])
 def test_long_trainings_and_runs_in_progress(tmp_path: Path, load_fast: str) -> None:
     client = board(tmp_path, load_fast)
-    assert not client.get("/data/plugins_listing").json[records.PLUGIN]["enabled"]
+    assert not client.get("/data/plugins_listing").json[DASHBOARD]["enabled"]
     assert ask(client, "runs").json == []
     folder = tmp_path / "run" / "logs"
     for step in range(1, 60):
@@ -201,7 +215,7 @@ def test_long_trainings_and_runs_in_progress(tmp_path: Path, load_fast: str) -> 
     steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 59, **parameters)
     # TensorBoard's default keeps 10.
     assert [point["step"] for point in steps] == list(range(1, 60))
-    assert client.get("/data/plugins_listing").json[records.PLUGIN]["enabled"]
+    assert client.get("/data/plugins_listing").json[DASHBOARD]["enabled"]
     # Resumed after update 50, the run goes another way.
     log(folder, 51, purge_step=51)
     steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 51, **parameters)
@@ -212,9 +226,9 @@ def test_the_users_own_limit_stays() -> None:
     program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader()])
     program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", "images=3"])
     assert program.flags.samples_per_plugin == {"images": 3, records.PLUGIN: SAMPLES}
-    number = f"{records.PLUGIN}=7"
-    program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", number])
-    assert program.flags.samples_per_plugin == {records.PLUGIN: 7}
+    for name in (records.PLUGIN, DASHBOARD):
+        program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", f"{name}=7"])
+        assert program.flags.samples_per_plugin[records.PLUGIN] == 7
 
 
 def test_answers_are_json_that_browsers_take(client: Client) -> None:
