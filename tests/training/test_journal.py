@@ -87,7 +87,7 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     probes = [(f"sentence {number}", attention) for number in range(1, DRAWN_PROBES + 2)]
     journal = RunJournal(RunFolder(tmp_path))
     for step, draw in ((10, True), (20, False)):
-        evaluation = DevEvaluation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
+        evaluation = DevEvaluation(nll=1.0, scores=[], outputs=[], samples=[], probes=probes, draw=draw)
         journal.show_in_tensorboard(step, evaluation)
     journal.close()
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
