@@ -22,7 +22,7 @@ from nmt.inference.metrics import make_metrics
 
 Array = NDArray[Any]
 
-EXCHANGES = 10_000  # R; the smallest p-value is 1 / (R + 1)
+EXCHANGES = 50_000  # R; the smallest p-value is 1 / (R + 1)
 RATE = "rate"  # a "metric" that divides the first count by the second one, in percent
 _CHUNK = 1000  # exchanges in memory at once
 _ORDER = 4  # of BLEU

@@ -14,7 +14,7 @@ from nmt.analysis.comparison.confidence import Reliability, measure_reliability
 from nmt.analysis.comparison.coverage import Coverage, measure_coverage
 from nmt.analysis.comparison.interactions import SliceResult, choose_findings, score_slices
 from nmt.analysis.comparison.slices import Slice, TrainingWords, make_slices
-from nmt.analysis.comparison.systems import DataReader, System, TestData
+from nmt.analysis.comparison.systems import DataReader, System, EvaluationData
 from nmt.analysis.comparison.weights import (
     WeightDifference,
     compare_weights,
@@ -85,7 +85,7 @@ class PairResult:
 class Analysis:
     """The whole comparison; with one system, its own analysis."""
 
-    data: TestData
+    data: EvaluationData
     slices: Sequence[Slice]
     results: Sequence[SystemResult]
     frequencies: Sequence[FrequencyScores]  # empty: the training words are unknown
@@ -96,7 +96,7 @@ class Analysis:
 
 def analyze(
     systems: Sequence[System],
-    data: TestData,
+    data: EvaluationData,
     reader: DataReader,
     console: Console,
     *,
@@ -154,7 +154,7 @@ def read_training_words(systems: Sequence[System], reader: DataReader) -> Traini
 
 
 def _measure_run(
-    result: SystemResult, data: TestData, reader: DataReader, console: Console, *, noise: bool
+    result: SystemResult, data: EvaluationData, reader: DataReader, console: Console, *, noise: bool
 ) -> None:
     """Measure what needs the model: heads, confidence, and translations of changed sources."""
     system = result.system
@@ -179,7 +179,7 @@ def _measure_run(
 def _measure_coverage(
     aligner: System,
     results: Sequence[SystemResult],
-    data: TestData,
+    data: EvaluationData,
     words: TrainingWords,
     console: Console,
 ) -> Coverage | None:
@@ -200,7 +200,7 @@ def _measure_coverage(
 
 
 def compare(
-    first: SystemResult, second: SystemResult, data: TestData, slices: Sequence[Slice]
+    first: SystemResult, second: SystemResult, data: EvaluationData, slices: Sequence[Slice]
 ) -> PairResult:
     """Compare a system with the first one."""
     exchanges = Exchanges(len(data.pairs))

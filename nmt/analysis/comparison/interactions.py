@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nmt.analysis.comparison.slices import Slice
 from nmt.inference.significance import (
+    EXCHANGES,
     Exchanges,
     PairedTest,
     Statistics,
@@ -47,7 +48,7 @@ class SliceResult:
 
 
 def score_slices(
-    first: Statistics, second: Statistics, slices: Sequence[Slice]
+    first: Statistics, second: Statistics, slices: Sequence[Slice], count: int = EXCHANGES
 ) -> list[SliceResult]:
     """Return the scores of both systems in each slice, with corrected tests.
 
@@ -55,13 +56,14 @@ def score_slices(
         first: statistics of one system.
         second: of the other one.
         slices: of these sentences.
+        count: exchanges of each test.
     """
-    count = len(first.counts)
-    tested = [each for each in slices if LEAST <= each.size <= count - LEAST]
+    sentences = len(first.counts)
+    tested = [each for each in slices if LEAST <= each.size <= sentences - LEAST]
     tests: dict[str, PairedTest] = {}
     corrected: dict[str, float] = {}
     if tested:
-        results = _test(first, second, tested)
+        results = _test(first, second, tested, count)
         names = [each.name for each in tested]
         tests = dict(zip(names, results, strict=True))
         p_values = correct_p_values([result.p_value for result in results])
@@ -78,15 +80,20 @@ def score_slices(
     ]
 
 
-def _test(first: Statistics, second: Statistics, slices: Sequence[Slice]) -> list[PairedTest]:
+def _test(
+    first: Statistics, second: Statistics, slices: Sequence[Slice], count: int
+) -> list[PairedTest]:
     """Test whether the difference inside of each slice is another one than outside."""
     selections = np.stack([each.members for each in slices])
-    exchanges = Exchanges(len(first.counts))
+    exchanges = Exchanges(len(first.counts), count)
     return compare_selections(first, second, selections, exchanges, contrasts=True)
 
 
 def choose_findings(
-    first: Statistics, second: Statistics, results: Sequence[SliceResult]
+    first: Statistics,
+    second: Statistics,
+    results: Sequence[SliceResult],
+    count: int = EXCHANGES,
 ) -> list[SliceResult]:
     """Return significant slices, the one with the most evidence first, without repetition.
 
@@ -102,7 +109,7 @@ def choose_findings(
         chosen.append(best)
         taken |= best.slice.members
         left = [each for each in remaining if each is not best]
-        remaining = _drop_explained(first, second, left, ~taken, number_of_tests)
+        remaining = _drop_explained(first, second, left, ~taken, number_of_tests, count)
     return chosen
 
 
@@ -112,6 +119,7 @@ def _drop_explained(
     results: Sequence[SliceResult],
     free: Array,
     number_of_tests: int,
+    exchanges: int,
 ) -> list[SliceResult]:
     """Return the results that are significant among the free sentences alone."""
     rests = [each.slice._replace(members=each.slice.members[free]) for each in results]
@@ -124,7 +132,7 @@ def _drop_explained(
     if not kept:
         return []
     reduced = [each._replace(counts=each.counts[free]) for each in (first, second)]
-    tests = _test(*reduced, [rest for _, rest in kept])
+    tests = _test(*reduced, [rest for _, rest in kept], exchanges)
     return [
         result
         for (result, _), test in zip(kept, tests, strict=True)

@@ -56,7 +56,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class TestData:
+class EvaluationData:
     """The sentences that systems are compared on."""
 
     name: str
@@ -139,7 +139,7 @@ class DataReader:
             self._corpora[run.path] = read_corpus(run, self._log)
         return self._corpora[run.path]
 
-    def read(self, systems: Sequence[System]) -> TestData:
+    def read(self, systems: Sequence[System]) -> EvaluationData:
         """Return the sentences to compare on.
 
         Raises:
@@ -153,11 +153,11 @@ class DataReader:
                     "files of translations need their sources and references: give --source and "
                     "--reference, or compare them with a run"
                 )
-            return TestData(str(self._files[0]), self._read_files(), ("und", "und"), (), None)
+            return EvaluationData(str(self._files[0]), self._read_files(), ("und", "und"), (), None)
         languages = runs[0].config.data.languages
         if self._files is not None:
             name = f"file_{self._files[0].stem}"
-            return TestData(str(self._files[0]), self._read_files(), languages, (), name)
+            return EvaluationData(str(self._files[0]), self._read_files(), languages, (), name)
         corpus = self.corpus(runs[0])
         pairs = remove_contexts(corpus.scored_pairs(self._split))
         if not pairs:
@@ -167,7 +167,7 @@ class DataReader:
             )
         groups = corpus.groups.get(self._split, ())
         name = f"{self._split} split of {runs[0].path.name}"
-        return TestData(name, pairs, languages, groups, f"split_{self._split}")
+        return EvaluationData(name, pairs, languages, groups, f"split_{self._split}")
 
     def _read_files(self) -> list[Pair]:
         assert self._files is not None
@@ -176,7 +176,7 @@ class DataReader:
             raise UserError(f"{self._files[0]} has no lines")
         return pairs
 
-    def read_inputs(self, system: System, data: TestData) -> list[str]:
+    def read_inputs(self, system: System, data: EvaluationData) -> list[str]:
         """Return the sources as a run reads them, with its tags and contexts.
 
         Raises:
@@ -199,7 +199,7 @@ class DataReader:
 
 def fill_outputs(
     system: System,
-    data: TestData,
+    data: EvaluationData,
     reader: DataReader,
     console: Console,
     *,
@@ -255,7 +255,9 @@ def read_outputs(path: Path, count: int) -> list[str]:
     return lines
 
 
-def find_stored(run: RunFolder, data: TestData, **search: Any) -> tuple[str, list[str]] | None:
+def find_stored(
+    run: RunFolder, data: EvaluationData, **search: Any
+) -> tuple[str, list[str]] | None:
     """Return name and outputs of a stored evaluation of these sentences with the best weights.
 
     It is not used if it is older than the weights, or has other sentences or search options.

@@ -86,8 +86,8 @@ def find_leads(
 ) -> list[NgramLead]:
     """Return the n-grams of one to three words in which one system leads, most evidence first.
 
-    N-grams inside of a longer one with the same lead are left out. The sign test counts sentences
-    in which one system has the n-gram more often than the other.
+    An n-gram that contains one with more evidence, or is a part of it, is left out. The sign test
+    counts sentences in which one system has the n-gram more often than the other.
     """
     occurrences: Counter[tuple[str, ...]] = Counter()
     right: dict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
@@ -127,16 +127,16 @@ def _rank_leads(
         )
     )
     leads = {n: c for n, c in candidates.items() if abs(c[0] - c[1]) >= _LEAST_LEAD}
-    covered = {
-        part
-        for ngram, counts in leads.items()
-        for part in _parts(ngram)
-        if leads.get(part) == counts
-    }
-    ranked = sorted(
-        (ngram for ngram in leads if ngram not in covered),
-        key=lambda ngram: (sign_test(*leads[ngram]), -len(ngram), ngram),
-    )
+    ordered = sorted(leads, key=lambda ngram: (sign_test(*leads[ngram]), len(ngram), ngram))
+    ranked: list[tuple[str, ...]] = []
+    covered: set[tuple[str, ...]] = set()  # all parts of those that are ranked
+    chosen: set[tuple[str, ...]] = set()
+    for ngram in ordered:
+        parts = {*_parts(ngram), ngram}
+        if ngram not in covered and chosen.isdisjoint(parts):
+            ranked.append(ngram)
+            chosen.add(ngram)
+            covered |= parts
     return [
         NgramLead(
             " ".join(ngram),
