@@ -14,7 +14,7 @@ from nmt.analysis.comparison.confidence import Reliability, measure_reliability
 from nmt.analysis.comparison.coverage import Coverage, measure_coverage
 from nmt.analysis.comparison.interactions import SliceResult, choose_findings, score_slices
 from nmt.analysis.comparison.slices import Slice, TrainingWords, make_slices
-from nmt.analysis.comparison.systems import DataReader, System, EvaluationData
+from nmt.analysis.comparison.systems import DataReader, EvaluationData, System
 from nmt.analysis.comparison.weights import (
     WeightDifference,
     compare_weights,
@@ -50,7 +50,7 @@ _NOISE_NAMES = {
 
 @dataclass
 class SystemResult:
-    """What is measured of one system."""
+    """The measurements of one system."""
 
     system: System
     statistics: Mapping[str, Statistics]  # by metric
@@ -68,7 +68,7 @@ class SystemResult:
 
 @dataclass
 class PairResult:
-    """What is measured of a system against the first one."""
+    """The measurements of a system against the first one."""
 
     first: SystemResult
     second: SystemResult

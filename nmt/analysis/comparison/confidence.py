@@ -63,9 +63,9 @@ def measure_reliability(
     )
     words = []
     for (_, reference), [best, *_] in zip(sample, translations, strict=True):
-        wanted = {reference[begin:end].casefold() for begin, end in find_words(reference)}
+        reference_words = {reference[begin:end].casefold() for begin, end in find_words(reference)}
         words += [
-            (word.confidence, best.text[word.begin : word.end].casefold() in wanted)
+            (word.confidence, best.text[word.begin : word.end].casefold() in reference_words)
             for word in best.words
             if word.confidence is not None
         ]

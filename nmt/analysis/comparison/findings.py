@@ -70,9 +70,10 @@ def _describe_heads(pair: PairResult) -> list[str]:
     for result, other in (results, results[::-1]):
         silent = sorted(set(result.silent_heads) - set(other.silent_heads))
         if silent and pair.weights is not None:
-            heads = "this head writes" if len(silent) == 1 else "these heads write"
+            is_one = len(silent) == 1
+            heads, whose = ("this head writes", "its") if is_one else ("these heads write", "their")
             sentences.append(
-                f"In {result.system.name} {heads} nothing, as their weights are zero: "
+                f"In {result.system.name} {heads} nothing, as {whose} weights are zero: "
                 f"{'; '.join(silent)}."
             )
     return sentences
@@ -169,7 +170,7 @@ def _describe_weights(pair: PairResult) -> list[str]:
 
 
 def describe_single(analysis: Analysis) -> list[str]:
-    """Return what is notable about one system alone: scores, and its weakest kinds of sentences."""
+    """Return the scores of one system alone, and its weakest kinds of sentences."""
     result = analysis.results[0]
     statistics = result.statistics[METRIC]
     scores = ", ".join(f"{name} {each.score():.1f}" for name, each in result.statistics.items())

@@ -86,20 +86,20 @@ class SliceProgress(NamedTuple):
 def list_progress(history: History) -> list[Progress]:
     """Return what changed at each evaluation."""
     progress = []
-    seen = np.zeros(len(history.pairs), bool)
-    before = seen
+    ever_right = np.zeros(len(history.pairs), bool)
+    before = ever_right
     for number, (step, right) in enumerate(zip(history.steps, history.right, strict=True)):
         progress.append(
             Progress(
                 step,
                 float(history.scores[number].mean()),
                 int(right.sum()),
-                int((right & ~seen).sum()),
-                int((right & seen & ~before).sum()),
+                int((right & ~ever_right).sum()),
+                int((right & ever_right & ~before).sum()),
                 int((before & ~right).sum()),
             )
         )
-        seen, before = seen | right, right
+        ever_right, before = ever_right | right, right
     return progress
 
 
@@ -194,7 +194,7 @@ def make_history(
     """Score outputs of the same pairs after several evaluations.
 
     Raises:
-        UserError: there are no pairs.
+        UserError: ``pairs`` is empty.
     """
     if not pairs:
         raise UserError(f"{origin}: no sentence was translated at every evaluation")
@@ -249,7 +249,7 @@ def slice_history(run: RunFolder, history: History, log: Callable[[str], None]) 
         words = TrainingWords.count(remove_contexts(pairs))
     except UserError as error:
         log(f"frequencies are those of source words alone: {error}")
-        known = run.load_source_words()
-        words = TrainingWords(known.counts if known else {}, {})
+        source_words = run.load_source_words()
+        words = TrainingWords(source_words.counts if source_words else {}, {})
     sources, references = zip(*history.pairs, strict=True)
     return make_slices(sources, references, run.config.data.languages, words)

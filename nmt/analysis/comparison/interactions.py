@@ -102,14 +102,14 @@ def choose_findings(
     """
     chosen: list[SliceResult] = []
     remaining = [result for result in results if result.is_significant and result.test]
-    taken = np.zeros(len(first.counts), bool)
+    covered = np.zeros(len(first.counts), bool)
     number_of_tests = sum(result.test is not None for result in results)
     while remaining and len(chosen) < _MOST_FINDINGS:
         best = max(remaining, key=lambda result: result.test.evidence if result.test else 0.0)
         chosen.append(best)
-        taken |= best.slice.members
+        covered |= best.slice.members
         left = [each for each in remaining if each is not best]
-        remaining = _drop_explained(first, second, left, ~taken, number_of_tests, count)
+        remaining = _drop_explained(first, second, left, ~covered, number_of_tests, count)
     return chosen
 
 
@@ -124,18 +124,18 @@ def _drop_explained(
     """Return the results that are significant among the free sentences alone."""
     rests = [each.slice._replace(members=each.slice.members[free]) for each in results]
     count = int(free.sum())
-    kept = [
+    testable = [
         (result, rest)
         for result, rest in zip(results, rests, strict=True)
         if LEAST <= rest.size <= count - LEAST
     ]
-    if not kept:
+    if not testable:
         return []
     reduced = [each._replace(counts=each.counts[free]) for each in (first, second)]
-    tests = _test(*reduced, [rest for _, rest in kept], exchanges)
+    tests = _test(*reduced, [rest for _, rest in testable], exchanges)
     return [
         result
-        for (result, _), test in zip(kept, tests, strict=True)
+        for (result, _), test in zip(testable, tests, strict=True)
         if test.p_value * number_of_tests <= ALPHA and _agree(result, test)
     ]
 

@@ -150,15 +150,15 @@ def _render_example(example: Example, names: Sequence[str]) -> str:
     rows = [f'<tr><th scope="row">reference</th>{reference}</tr>']
     for name, row, score in zip(names, example.grid.outputs, example.scores, strict=True):
         cells = []
-        for word, wanted in zip(row, example.grid.reference, strict=True):
+        for word, expected in zip(row, example.grid.reference, strict=True):
             classes = []
             if word.text and not word.is_right:
                 classes.append("wrong")
-            if not word.text and wanted:
+            if not word.text and expected:
                 classes.append("missing")
             if not word.is_shared:
                 classes.append("other")
-            text = html.escape(word.text) or ("·" if wanted else "&nbsp;")
+            text = html.escape(word.text) or ("·" if expected else "&nbsp;")
             content = f'<span class="{" ".join(classes)}">{text}</span>' if classes else text
             cells.append(f'<td dir="auto">{content}</td>')
         label = f"{html.escape(name)}, {score:.1f}"

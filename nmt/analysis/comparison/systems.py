@@ -143,7 +143,7 @@ class DataReader:
         """Return the sentences to compare on.
 
         Raises:
-            UserError: no system is a run and there are no files, the split is empty, or a file is
+            UserError: without files no system is a run, the split is empty, or a file is
                 damaged.
         """
         runs = [system.run for system in systems if system.run is not None]
@@ -212,7 +212,7 @@ def fill_outputs(
         system: the system.
         data: sentences.
         reader: of the sentences.
-        console: shows what is done.
+        console: shows progress.
         reuse: whether stored evaluations are used.
         search: ``beam_size`` and ``length_penalty``; None: the run's.
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from keras import ops
 from numpy.typing import NDArray
 
 from nmt.model.contract import Model
@@ -53,7 +52,7 @@ def measure_heads(model: Model) -> list[HeadNorm]:
 
 
 def _norm(weights: Sequence[tuple[Any, Any]]) -> float:
-    parts = [np.asarray(ops.convert_to_numpy(weight))[part] for weight, part in weights]
+    parts = [np.asarray(weight)[part] for weight, part in weights]
     return float(np.sqrt(sum((part.astype(np.float64) ** 2).sum() for part in parts)))
 
 

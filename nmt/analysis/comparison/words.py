@@ -62,22 +62,22 @@ def score_frequencies(
         count = counts.get(word, 0)
         return next(i for i, (_, least, most) in enumerate(classes) if least <= count <= most)
 
-    wanted = np.zeros(len(classes), int)
+    occurrences = np.zeros(len(classes), int)
     written, matched = (np.zeros((len(outputs), len(classes)), int) for _ in range(2))
     for index, reference in enumerate(references):
         expected = Counter(list_words(reference))
         for word, count in expected.items():
-            wanted[find_class(word)] += count
+            occurrences[find_class(word)] += count
         for system, texts in enumerate(outputs):
             for word, count in Counter(list_words(texts[index])).items():
                 at = find_class(word)
                 written[system, at] += count
                 matched[system, at] += min(count, expected[word])
-    f1 = 200 * matched / np.maximum(written + wanted, 1)
+    f1 = 200 * matched / np.maximum(written + occurrences, 1)
     return [
-        FrequencyScores(name, int(wanted[i]), tuple(f1[:, i].tolist()))
+        FrequencyScores(name, int(occurrences[i]), tuple(f1[:, i].tolist()))
         for i, (name, _, _) in enumerate(classes)
-        if wanted[i]
+        if occurrences[i]
     ]
 
 
@@ -95,15 +95,15 @@ def find_leads(
     for index, reference in enumerate(references):
         expected = _count_ngrams(reference)
         occurrences.update(expected)
-        found = [_count_ngrams(texts[index]) for texts in outputs]
-        if found[0] == found[1]:
+        ngrams = [_count_ngrams(texts[index]) for texts in outputs]
+        if ngrams[0] == ngrams[1]:
             for ngram, count in expected.items():
-                matches = min(count, found[0][ngram])
+                matches = min(count, ngrams[0][ngram])
                 right[ngram][0] += matches
                 right[ngram][1] += matches
             continue
         for ngram, count in expected.items():
-            matches = [min(count, each[ngram]) for each in found]
+            matches = [min(count, each[ngram]) for each in ngrams]
             for system in range(2):
                 right[ngram][system] += matches[system]
                 if matches[system] > matches[1 - system]:
@@ -192,14 +192,14 @@ class WordGrid(NamedTuple):
 
 def align_words(reference: str, outputs: Sequence[str]) -> WordGrid:
     """Put the words of outputs under those of a reference that they match or replace."""
-    wanted = _split(reference)
-    rows = [_place(wanted, _split(output)) for output in outputs]  # [gap or word][row]
+    expected = _split(reference)
+    rows = [_place(expected, _split(output)) for output in outputs]  # [gap or word][row]
     columns: list[str] = []
     grid: list[list[MarkedWord]] = [[] for _ in outputs]
-    for at in range(2 * len(wanted) + 1):
+    for at in range(2 * len(expected) + 1):
         width = max([len(row[at]) for row in rows] + [at % 2])
         for offset in range(width):
-            columns.append(wanted[at // 2] if at % 2 and offset == 0 else "")
+            columns.append(expected[at // 2] if at % 2 and offset == 0 else "")
             words = [row[at][offset] if offset < len(row[at]) else "" for row in rows]
             is_shared = len(set(words)) == 1
             for target, word in zip(grid, words, strict=True):
@@ -212,10 +212,10 @@ def _split(text: str) -> list[str]:
     return [text[begin:end] for begin, end in find_words(text)]
 
 
-def _place(wanted: Sequence[str], words: Sequence[str]) -> list[list[str]]:
-    """Return words by place: 2 i + 1 is that of the wanted word i, and 2 i the gap before it."""
-    places: list[list[str]] = [[] for _ in range(2 * len(wanted) + 1)]
-    matcher = SequenceMatcher(None, wanted, words, autojunk=False)
+def _place(expected: Sequence[str], words: Sequence[str]) -> list[list[str]]:
+    """Return words by place: 2 i + 1 is that of expected word i, and 2 i the gap before it."""
+    places: list[list[str]] = [[] for _ in range(2 * len(expected) + 1)]
+    matcher = SequenceMatcher(None, expected, words, autojunk=False)
     for _, first, last, begin, end in matcher.get_opcodes():
         for offset, word in enumerate(words[begin:end]):
             at = first + offset
