@@ -6,6 +6,7 @@ from nmt.analysis.comparison.analysis import METRIC, Analysis, PairResult, Syste
 from nmt.analysis.comparison.interactions import ALPHA, SliceResult
 from nmt.inference.significance import correct_p_values
 
+_STRICT = 0.01  # level of noise, n-grams and coverage, each of which is one more chance to err
 _MOST_NGRAMS = 5  # that a sentence names
 _MOST_ARRAYS = 3
 _NO_DIFFERENCE = "no significant difference"
@@ -87,11 +88,11 @@ def _describe_slice(pair: PairResult, result: SliceResult) -> str:
     assert result.p_value is not None, "likewise"
     inner, outer = result.difference, outside[1] - outside[0]
     if inner * result.test.difference > 0:
-        word = _comparative(inner)
+        phrase = f"is {_comparative(inner)}"
     else:  # the sign is that of the other sentences, but the difference is smaller
-        word = f"less {_comparative(outer)}"
+        phrase = "gains less" if outer > 0 else "loses less"
     return (
-        f"{second} is {word} where {result.slice.name}: {METRIC} {inside[1]:.1f} against "
+        f"{second} {phrase} where {result.slice.name}: {METRIC} {inside[1]:.1f} against "
         f"{inside[0]:.1f} in {result.slice.size:,} sentences (all others: {outside[1]:.1f} "
         f"against {outside[0]:.1f}), {format_p(result.p_value)}."
     )
@@ -103,7 +104,7 @@ def _describe_noise(pair: PairResult) -> list[str]:
     clean = [each.statistics[METRIC].score() for each in (pair.second, pair.first)]
     sentences = []
     for (kind, test), p_value in zip(pair.noise.items(), p_values, strict=True):
-        if p_value > ALPHA:
+        if p_value > _STRICT:
             continue
         noisy = [each.noise[kind].score() for each in (pair.second, pair.first)]
         way = "copes better" if test.difference > 0 else "suffers more"
@@ -118,7 +119,7 @@ def _describe_leads(pair: PairResult) -> list[str]:
     names = _names(pair)
     sentences = []
     for leader in (0, 1):
-        leads = [lead for lead in pair.leads if lead.leader == leader and lead.p_value <= ALPHA][
+        leads = [lead for lead in pair.leads if lead.leader == leader and lead.p_value <= _STRICT][
             :_MOST_NGRAMS
         ]
         if leads:
@@ -137,7 +138,7 @@ def _describe_coverage(pair: PairResult) -> list[str]:
     p_values = correct_p_values([test.p_value for test in pair.coverage.values()])
     sentences = []
     for (name, test), p_value in zip(pair.coverage.items(), p_values, strict=True):
-        if p_value <= ALPHA:
+        if p_value <= _STRICT:
             rates = [get_rate(each, name) for each in (pair.second, pair.first)]
             verb, unit = verbs[name]
             amount = "more" if test.difference > 0 else "fewer"
