@@ -135,7 +135,8 @@ def draw_history(
     left.set(xlabel="update", ylabel="dev sentences", title="Learned and forgotten")
     right.set(xlabel="update", ylabel="share that is right", title="The largest kinds")
     for axes in (left, right):
-        axes.legend(fontsize=8)
+        if axes.lines:
+            axes.legend(fontsize=8)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     return figure

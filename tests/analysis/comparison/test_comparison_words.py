@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator, Sequence
+from typing import cast
 
+import numpy as np
+import pytest
+from rich.console import Console
+
+from nmt import Translator
+from nmt.analysis.comparison import coverage
 from nmt.analysis.comparison.confidence import Reliability, make_bins
 from nmt.analysis.comparison.words import (
     align_words,
@@ -12,6 +19,7 @@ from nmt.analysis.comparison.words import (
     score_frequencies,
     sign_test,
 )
+from nmt.analysis.heads.alignment import Sentences
 
 
 def test_f1_by_frequency_by_hand() -> None:
@@ -111,3 +119,44 @@ def test_bins_of_confidence_by_hand() -> None:
     error = Reliability(2, 4, [low, high]).calibration_error
     assert error == pytest.approx((0.05 + (2.86 - 2)) / 4)
     assert make_bins([]) == []
+
+
+def test_omissions_and_additions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second and third word of "la casa roja." are content; each row is of a target word."""
+    rows = {
+        "The house.": [[0, 1], [1, 1], [3, 1]],  # "roja" is left out
+        "The big red house.": [[0, 1], [4, 0.6], [2, 1], [1, 1], [3, 1]],  # "big" is added
+        "": None,
+    }
+
+    def align(_translator: object, pairs: Sequence[Sentences]) -> Iterator[np.ndarray | None]:
+        for pair in pairs:
+            chosen = rows[pair.target]
+            if chosen is None:
+                yield None
+                continue
+            weights = np.zeros((len(chosen), 5))  # four source words and the end mark
+            for row, (column, weight) in zip(weights, chosen, strict=True):
+                row[int(column)] = weight
+                row[0 if column else 1] += 1 - weight
+            yield weights
+
+    monkeypatch.setattr(coverage, "align", align)
+    measured = coverage.measure_coverage(
+        cast(Translator, None),
+        ["La casa roja."] * 3,
+        list(rows),
+        frozenset({"la"}),
+        Console(quiet=True),
+    )
+    assert measured.omitted.tolist() == [1, 0, 2]
+    assert measured.content.tolist() == [2, 2, 2]
+    assert measured.added.tolist() == [0, 1, 0]
+    assert measured.written.tolist() == [2, 4, 0]
+    assert measured.examples == [
+        (0, ("roja",), ()),
+        (1, (), ("big",)),
+        (2, ("casa", "roja"), ()),
+    ]
+    assert measured.omission_rate == pytest.approx(3 / 6)
+    assert measured.addition_rate == pytest.approx(1 / 6)
