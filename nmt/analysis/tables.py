@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-_NUMBER_STARTS = frozenset("+-–0123456789")
+_NUMBER_STARTS = frozenset("+-–<0123456789")
 _MIN_WIDTH = 150  # characters of a line; a narrower terminal wraps lines
 
 

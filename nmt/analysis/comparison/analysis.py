@@ -36,6 +36,7 @@ from nmt.inference.significance import (
     compare_selections,
     count_statistics,
 )
+from nmt.startup.quiet import quiet_start
 from nmt.text.noise import SOURCE_CHANGES
 
 METRIC = "chrF2++"  # of sentences, slices and findings
@@ -173,7 +174,8 @@ def _measure_run(
             outputs = translate_with_progress(translator, sources, console)
             counted = count_statistics(outputs, data.references, language=data.languages[1])
             result.noise[_NOISE_NAMES[kind]] = counted[METRIC]
-    result.silent_heads = list_silent(measure_heads(system.model.load_model()))
+    with quiet_start():
+        result.silent_heads = list_silent(measure_heads(system.model.load_model()))
 
 
 def _measure_coverage(

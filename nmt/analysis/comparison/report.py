@@ -10,6 +10,7 @@ from nmt.analysis.comparison.findings import describe_pair, describe_single
 from nmt.analysis.comparison.sections import Example, Section
 from nmt.analysis.tables import Listing
 from nmt.inference.significance import PairedTest
+from nmt.text.words import join_words
 
 
 def describe(analysis: Analysis) -> list[str]:
@@ -48,10 +49,8 @@ def as_markdown(
 
 
 def _example_as_markdown(example: Example, names: Sequence[str]) -> str:
-    rows = [
-        ("source", example.source),
-        ("reference", " ".join(filter(None, example.grid.reference))),
-    ]
+    reference, _ = join_words([word for word in example.grid.reference if word])
+    rows = [("source", example.source), ("reference", reference)]
     for name, row, score in zip(names, example.grid.outputs, example.scores, strict=True):
         words = " ".join(
             word.text if word.is_right else f"*{word.text}*" for word in row if word.text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.analysis.comparison.analysis import METRIC, Analysis, PairResult, SystemResult
-from nmt.analysis.comparison.findings import get_rate
+from nmt.analysis.comparison.findings import format_p, get_rate
 from nmt.analysis.comparison.words import NgramLead, WordGrid, align_words, rank_changes
 from nmt.analysis.tables import Listing
 
@@ -76,7 +76,9 @@ def _list_scores(analysis: Analysis) -> Listing:
             row.append(f"{result.statistics[name].score():.2f}")
             if analysis.pairs:
                 test = analysis.pairs[number - 1].tests[name] if number else None
-                row += [f"{test.difference:+.2f}", f"{test.p_value:.4f}"] if test else ["–", "–"]
+                row += (
+                    [f"{test.difference:+.2f}", format_cell(test.p_value)] if test else ["–", "–"]
+                )
         rows.append(row)
     note = f"{len(analysis.data.pairs):,} sentences: {analysis.data.name}. TER: lower is better."
     if analysis.pairs:
@@ -94,7 +96,7 @@ def _list_slices(pair: PairResult) -> Listing:
             *(f"{score:.1f}" for score in each.inside),
             f"{each.difference:+.1f}",
             f"{each.outside[1] - each.outside[0]:+.1f}",
-            "–" if each.p_value is None else f"{each.p_value:.4f}",
+            "–" if each.p_value is None else format_cell(each.p_value),
         ]
         for each in ordered
     ]
@@ -133,7 +135,7 @@ def _list_noise(analysis: Analysis) -> Listing:
         tests = analysis.pairs[0].noise
         rows[0].append("–")
         for row, kind in zip(rows[1:], kinds, strict=True):
-            row.append(f"{tests[kind].p_value:.4f}" if kind in tests else "–")
+            row.append(format_cell(tests[kind].p_value) if kind in tests else "–")
         note += " p: whether the difference is another one than without changes."
     return Listing("Noise", note, header, rows)
 
@@ -177,9 +179,14 @@ def _describe_lead(analysis: Analysis, pair: PairResult, lead: NgramLead) -> lis
         lead.words,
         f"{lead.occurrences:,}",
         *(f"{count:,}" for count in lead.right),
-        f"{lead.p_value:.4f}",
+        format_cell(lead.p_value),
         f"{_shorten(analysis.data.references[index])} → {outputs}",
     ]
+
+
+def format_cell(p_value: float) -> str:
+    """Return a p-value for a table."""
+    return f"{p_value:.3f}" if p_value >= 0.001 else "<0.001"
 
 
 def _shorten(text: str) -> str:
@@ -237,7 +244,9 @@ def _list_coverage(analysis: Analysis) -> list[Listing]:
         "come from no source word. References show what alignment finds where nothing is wrong."
     )
     for pair in analysis.pairs:
-        tests = ", ".join(f"{name} p = {test.p_value:.4f}" for name, test in pair.coverage.items())
+        tests = ", ".join(
+            f"{name} {format_p(test.p_value)}" for name, test in pair.coverage.items()
+        )
         note += f" {pair.second.system.name} against {pair.first.system.name}: {tests}."
     header = ["system", *_RATES]
     listings = [Listing("Omissions and additions", note, header, rows)]

@@ -127,7 +127,7 @@ def make_slices(
     words: TrainingWords,
     groups: Sequence[str] = (),
 ) -> list[Slice]:
-    """Return the slices that have sentences, but not all sentences.
+    """Return the slices that have sentences, but not all sentences, nor those of another slice.
 
     Args:
         sources: N sentences.
@@ -146,7 +146,11 @@ def make_slices(
             for group in sorted(set(groups) - {""})
         ),
     ]
-    return [each for each in slices if 0 < each.size < len(sources)]
+    distinct: dict[bytes, Slice] = {}  # of slices with the same sentences, the first one
+    for each in slices:
+        if 0 < each.size < len(sources):
+            distinct.setdefault(each.members.tobytes(), each)
+    return list(distinct.values())
 
 
 def _select(name: str, family: str, texts: Sequence[str], test: Callable[[str], Any]) -> Slice:
