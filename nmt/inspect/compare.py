@@ -96,9 +96,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             fill_outputs(system, data, reader, console, reuse=reuse, **search)
         analysis = analyze(systems, data, reader, console, noise=arguments.noise)
         sections = list_sections(analysis)
-        console.print()
-        for number, sentence in enumerate(describe(analysis), 1):
-            console.print(f"{number}. {sentence}")
+        for title, findings in describe(analysis).items():
+            console.print(f"\n{title}")
+            for number, sentence in enumerate(findings, 1):
+                console.print(f"{number}. {sentence}")
         console.print()
         print_listings(sections[0].listings, console)
         extra = _describe_runs(arguments, systems)

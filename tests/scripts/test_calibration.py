@@ -45,8 +45,8 @@ def test_the_bootstrap_of_sacrebleu_is_found_out(
         sys, "argv", ["calibration.py", *runs, "--trials", "60", "--samples", "199"]
     )
     calibration.main()
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
-    assert len(rows) == 9
-    for row in rows:
-        p_value = float(row[3])
-        assert (p_value < 1e-6) == row[1].endswith("bootstrap"), row
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert len(lines) == 9
+    for cells in lines:
+        p_value = float(cells[3])
+        assert (p_value < 1e-6) == cells[1].endswith("bootstrap"), cells

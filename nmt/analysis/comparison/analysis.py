@@ -232,13 +232,12 @@ def _compare_noise(first: SystemResult, second: SystemResult) -> dict[str, Paire
     exchanges = Exchanges(count, copies=2)
     noisy = np.arange(2 * count) >= count
     for kind in first.noise.keys() & second.noise.keys():
-        both = [
-            Statistics(
-                METRIC, np.concatenate([each.statistics[METRIC].counts, each.noise[kind].counts])
-            )
+        counts = [
+            np.concatenate([each.statistics[METRIC].counts, each.noise[kind].counts])
             for each in (first, second)
         ]
-        [tests[kind]] = compare_selections(*both, noisy[None], exchanges, contrasts=True)
+        before, after = (Statistics(METRIC, each) for each in counts)
+        [tests[kind]] = compare_selections(before, after, noisy[None], exchanges, contrasts=True)
     return tests
 
 

@@ -77,7 +77,8 @@ def measure_coverage(
         counts[:, index] = len(omitted), len(content), len(added), len(written)
         if omitted or added:
             examples.append((index, tuple(omitted), tuple(added)))
-    return Coverage(*counts, examples)
+    omitted_count, content_count, added_count, written_count = counts
+    return Coverage(omitted_count, content_count, added_count, written_count, examples)
 
 
 def _is_word(word: str) -> bool:

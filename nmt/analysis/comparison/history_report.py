@@ -32,11 +32,16 @@ def describe(
         f"{ever:,} were right after some evaluation; {forgotten:,} of these are forgotten at the "
         f"end, and {count - ever:,} were never right.",
     ]
-    most = max(progress, key=lambda each: each.learned)
-    sentences.append(f"Most were learned before update {most.step:,}: {most.learned:,}.")
-    worst = max(progress, key=lambda each: each.forgotten)
-    if worst.forgotten:
-        sentences.append(f"Most were forgotten before update {worst.step:,}: {worst.forgotten:,}.")
+    starts = dict(zip(history.steps, [0, *history.steps], strict=False))
+    for word, counts in (
+        ("learned", {each.step: each.learned for each in progress}),
+        ("forgotten", {each.step: each.forgotten for each in progress}),
+    ):
+        step = max(counts, key=counts.__getitem__)
+        if counts[step]:
+            sentences.append(
+                f"Most were {word} between updates {starts[step]:,} and {step:,}: {counts[step]:,}."
+            )
     learned = [each for each in slices if each.half_at is not None]
     if learned:
         first, final = learned[0], learned[-1]
@@ -168,7 +173,8 @@ def render_history(
         sections.append((title, content))
     note = f"{len(history.pairs):,} dev sentences, {len(history.steps)} evaluations"
     findings = describe(history, progress, slices)
-    return make_page(f"History of {name}", f"{note} ({history.origin})", findings, sections)
+    title = f"History of {name}"
+    return make_page(title, f"{note} ({history.origin})", {title: findings}, sections)
 
 
 def as_json(

@@ -131,8 +131,12 @@ def _drop_explained(
     ]
     if not testable:
         return []
-    reduced = [each._replace(counts=each.counts[free]) for each in (first, second)]
-    tests = _test(*reduced, [rest for _, rest in testable], exchanges)
+    tests = _test(
+        first._replace(counts=first.counts[free]),
+        second._replace(counts=second.counts[free]),
+        [rest for _, rest in testable],
+        exchanges,
+    )
     return [
         result
         for (result, _), test in zip(testable, tests, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nmt.analysis.comparison.runs import RunSummary, SentenceResult
 from nmt.analysis.comparison.sections import Example, Section
@@ -55,9 +55,7 @@ _BODY = """<header>
 <main>
 <section aria-labelledby="findings">
 <h2 id="findings">Findings</h2>
-<ol class="findings">
 {findings}
-</ol>
 </section>
 <nav aria-label="Sections">
 <ul>
@@ -74,14 +72,17 @@ _LEGEND = (
 
 
 def make_page(
-    title: str, note: str, findings: Sequence[str], sections: Sequence[tuple[str, str]]
+    title: str,
+    note: str,
+    findings: Mapping[str, Sequence[str]],
+    sections: Sequence[tuple[str, str]],
 ) -> str:
     """Return a page: findings, links to the sections, and the sections.
 
     Args:
         title: plain text.
         note: plain text below the title.
-        findings: plain sentences.
+        findings: plain sentences, by title.
         sections: title in plain text, and content as HTML.
     """
     links, parts = [], []
@@ -94,11 +95,18 @@ def make_page(
     body = _BODY.format(
         title=html.escape(title),
         note=html.escape(note),
-        findings="\n".join(f"<li>{html.escape(finding)}</li>" for finding in findings),
+        findings="\n".join(_render_findings(*each, len(findings)) for each in findings.items()),
         links="\n".join(links),
         sections="\n".join(parts),
     )
     return make_document(title, _STYLE, body)
+
+
+def _render_findings(title: str, findings: Sequence[str], lists: int) -> str:
+    """Return a list, with its title if there are several."""
+    heading = f"<h3>{html.escape(title)}</h3>\n" if lists > 1 else ""
+    items = "\n".join(f"<li>{html.escape(finding)}</li>" for finding in findings)
+    return f'{heading}<ol class="findings">\n{items}\n</ol>'
 
 
 def render_section(section: Section) -> str:

@@ -13,11 +13,14 @@ from nmt.inference.significance import PairedTest
 from nmt.text.words import join_words
 
 
-def describe(analysis: Analysis) -> list[str]:
-    """Return the findings of a comparison."""
+def describe(analysis: Analysis) -> dict[str, list[str]]:
+    """Return the findings by title: of each system against the first one, or of a single one."""
     if not analysis.pairs:
-        return describe_single(analysis)
-    return [sentence for pair in analysis.pairs for sentence in describe_pair(pair)]
+        return {analysis.results[0].system.name: describe_single(analysis)}
+    first = analysis.results[0].system.name
+    return {
+        f"{pair.second.system.name} against {first}": describe_pair(pair) for pair in analysis.pairs
+    }
 
 
 def make_title(analysis: Analysis) -> str:
@@ -36,8 +39,10 @@ def as_markdown(
         sections: of the report.
         listings: more tables, at the end.
     """
-    parts = [f"# {make_title(analysis)}\n", "## Findings\n"]
-    parts += ["".join(f"{n}. {line}\n" for n, line in enumerate(describe(analysis), 1))]
+    parts = [f"# {make_title(analysis)}\n"]
+    for title, findings in describe(analysis).items():
+        lines = "".join(f"{number}. {line}\n" for number, line in enumerate(findings, 1))
+        parts.append(f"## Findings: {title}\n\n{lines}")
     for section in sections:
         for listing in section.listings:
             note = f"## {listing.title}\n\n{listing.note}\n"

@@ -117,7 +117,9 @@ def _rank_leads(
     only: Mapping[tuple[str, ...], tuple[list[int], list[int]]],
 ) -> list[NgramLead]:
     candidates = {
-        ngram: tuple(map(len, sides)) for ngram, sides in only.items() if occurrences[ngram] > 1
+        ngram: (len(sides[0]), len(sides[1]))
+        for ngram, sides in only.items()
+        if occurrences[ngram] > 1
     }
     p_values = dict(
         zip(

@@ -269,7 +269,12 @@ def test_attention_is_in_a_frame_for_each_model_and_no_text_is_taken_for_markup(
         dataclasses.replace(RESULT, translation=HOSTILE),
         SentenceResult("", reason=HOSTILE),
     ]
-    page = make_page(HOSTILE, HOSTILE, [HOSTILE], [("A", render_attention(HOSTILE, runs, results))])
+    page = make_page(
+        HOSTILE,
+        HOSTILE,
+        {HOSTILE: [HOSTILE], "b": []},
+        [("A", render_attention(HOSTILE, runs, results))],
+    )
     elements = Elements(page)
     assert elements.names.count("details") == 3
     assert not {"script", "b", "img"} & set(elements.names)
@@ -293,7 +298,9 @@ def test_tables_and_sentences_take_no_text_for_markup() -> None:
 
 
 def test_a_page_asks_no_server() -> None:
-    page = make_page("a", "b", ["c"], [("d", render_attention("Sí.", [summary()], [RESULT]))])
+    page = make_page(
+        "a", "b", {"c": ["d"]}, [("d", render_attention("Sí.", [summary()], [RESULT]))]
+    )
     assert set(re.findall(r"https?://[^\s\"'&]+", page)) == {"http://www.w3.org/2000/svg"}
     assert "default-src 'none'" in page
 
@@ -310,7 +317,7 @@ def _luminance(colour: str) -> float:
 
 
 def test_texts_have_enough_contrast_in_both_schemes() -> None:
-    page = make_page("a", "b", ["c"], [])
+    page = make_page("a", "b", {"c": ["d"]}, [])
     background, *_ = re.findall(r"background: light-dark\((#\w+), (#\w+)\)", page)
     texts = re.findall(r"(?<![-\w])color: light-dark\((#\w+), (#\w+)\)", page)
     assert len(texts) > 3

@@ -177,7 +177,7 @@ def test_corrected_p_values_hold_their_level_without_a_difference() -> None:
     """A finding in few of many comparisons of systems that do not differ."""
     found = 0
     for seed in range(40):
-        both = [make_statistics(np.full(COUNT, 0.3), 1000 * side + seed) for side in (1, 2)]
-        results = score_slices(*both, SLICES, EXCHANGES)
-        found += bool(choose_findings(*both, results, EXCHANGES))
+        first, second = (make_statistics(np.full(COUNT, 0.3), 1000 * n + seed) for n in (1, 2))
+        results = score_slices(first, second, SLICES, EXCHANGES)
+        found += bool(choose_findings(first, second, results, EXCHANGES))
     assert found <= 6  # 2 are expected; more than 6 of 40 have a probability of 0.3%

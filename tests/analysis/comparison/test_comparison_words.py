@@ -123,9 +123,9 @@ def test_bins_of_confidence_by_hand() -> None:
 
 def test_omissions_and_additions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second and third word of "la casa roja." are content; each row is of a target word."""
-    rows = {
-        "The house.": [[0, 1], [1, 1], [3, 1]],  # "roja" is left out
-        "The big red house.": [[0, 1], [4, 0.6], [2, 1], [1, 1], [3, 1]],  # "big" is added
+    rows: dict[str, list[tuple[int, float]] | None] = {
+        "The house.": [(0, 1), (1, 1), (3, 1)],  # "roja" is left out
+        "The big red house.": [(0, 1), (4, 0.6), (2, 1), (1, 1), (3, 1)],  # "big" is added
         "": None,
     }
 
@@ -137,7 +137,7 @@ def test_omissions_and_additions_by_hand(monkeypatch: pytest.MonkeyPatch) -> Non
                 continue
             weights = np.zeros((len(chosen), 5))  # four source words and the end mark
             for row, (column, weight) in zip(weights, chosen, strict=True):
-                row[int(column)] = weight
+                row[column] = weight
                 row[0 if column else 1] += 1 - weight
             yield weights
 
