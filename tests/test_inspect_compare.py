@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import needs_chromium
+from conftest import PATIENCE, needs_chromium
 from rich.console import Console
 
 from nmt import Translator
@@ -243,7 +243,7 @@ def test_a_page_works_by_keyboard_and_asks_nobody(
         assert page.evaluate("document.documentElement.scrollWidth") <= 390  # tables scroll alone
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
-        assert page.url.endswith(outline.links[0])
+        page.wait_for_function(f"location.hash === '{outline.links[0]}'", timeout=PATIENCE)
         page.locator(".scroll").first.focus()
         assert page.evaluate("document.activeElement.className") == "scroll"
         local = ("file:", "data:", "about:")

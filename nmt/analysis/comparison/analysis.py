@@ -13,7 +13,7 @@ from rich.console import Console
 from nmt.analysis.comparison.confidence import Reliability, measure_reliability
 from nmt.analysis.comparison.coverage import Coverage, measure_coverage
 from nmt.analysis.comparison.interactions import SliceResult, choose_findings, score_slices
-from nmt.analysis.comparison.slices import Slice, TrainingWords, make_slices
+from nmt.analysis.comparison.slices import Slice, TrainingWords, drop_repeated, make_slices
 from nmt.analysis.comparison.systems import DataReader, EvaluationData, System
 from nmt.analysis.comparison.weights import (
     WeightDifference,
@@ -113,7 +113,8 @@ def analyze(
         noise: whether runs also translate changed sources.
     """
     words = read_training_words(systems, reader)
-    slices = make_slices(data.sources, data.references, data.languages, words, data.groups)
+    every_slice = make_slices(data.sources, data.references, data.languages, words, data.groups)
+    slices = drop_repeated(every_slice)
     results = [
         SystemResult(
             system, count_statistics(system.outputs, data.references, language=data.languages[1])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from nmt.analysis.comparison.slices import Slice, TrainingWords, make_slices
+from nmt.analysis.comparison.slices import Slice, TrainingWords, drop_repeated, make_slices
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import DEV, Pair
 from nmt.errors import UserError
@@ -252,4 +252,4 @@ def slice_history(run: RunFolder, history: History, log: Callable[[str], None]) 
         source_words = run.load_source_words()
         words = TrainingWords(source_words.counts if source_words else {}, {})
     sources, references = zip(*history.pairs, strict=True)
-    return make_slices(sources, references, run.config.data.languages, words)
+    return drop_repeated(make_slices(sources, references, run.config.data.languages, words))

@@ -127,7 +127,7 @@ def make_slices(
     words: TrainingWords,
     groups: Sequence[str] = (),
 ) -> list[Slice]:
-    """Return the slices that have sentences, but not all sentences, nor those of another slice.
+    """Return the slices that have sentences, but not all sentences.
 
     Args:
         sources: N sentences.
@@ -146,10 +146,14 @@ def make_slices(
             for group in sorted(set(groups) - {""})
         ),
     ]
-    distinct: dict[bytes, Slice] = {}  # of slices with the same sentences, the first one
+    return [each for each in slices if 0 < each.size < len(sources)]
+
+
+def drop_repeated(slices: Sequence[Slice]) -> list[Slice]:
+    """Return slices without those that have the same sentences as one before them."""
+    distinct: dict[bytes, Slice] = {}
     for each in slices:
-        if 0 < each.size < len(sources):
-            distinct.setdefault(each.members.tobytes(), each)
+        distinct.setdefault(each.members.tobytes(), each)
     return list(distinct.values())
 
 

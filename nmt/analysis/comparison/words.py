@@ -98,9 +98,8 @@ def find_leads(
         ngrams = [_count_ngrams(texts[index]) for texts in outputs]
         if ngrams[0] == ngrams[1]:
             for ngram, count in expected.items():
-                matches = min(count, ngrams[0][ngram])
-                right[ngram][0] += matches
-                right[ngram][1] += matches
+                shared = min(count, ngrams[0][ngram])
+                right[ngram] = [each + shared for each in right[ngram]]
             continue
         for ngram, count in expected.items():
             matches = [min(count, each[ngram]) for each in ngrams]

@@ -12,6 +12,7 @@ from nmt.analysis.comparison.slices import (
     FREQUENCIES,
     Slice,
     TrainingWords,
+    drop_repeated,
     frequency_classes,
     list_words,
     make_slices,
@@ -98,6 +99,12 @@ def test_groups_are_slices_and_slices_of_everything_are_left_out() -> None:
     by_name = {each.name: each for each in slices}
     assert by_name["the group is talk"].members.tolist() == [True, True, False]
     assert all(0 < each.size < 3 for each in slices)
+
+
+def test_slices_with_the_same_sentences_are_one() -> None:
+    members = np.array([True, False])
+    slices = [Slice("a", "", members), Slice("b", "", ~members), Slice("c", "", members)]
+    assert [each.name for each in drop_repeated(slices)] == ["a", "b"]
 
 
 def test_words_are_counted_in_lower_case_without_marks() -> None:
