@@ -316,3 +316,11 @@ def fraction(text: str) -> float:
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text}")
     return value
+
+
+def fraction_of_hundred(text: str) -> float:
+    """Parse a number above 0 and at most 100."""
+    value = float(text)
+    if not 0 < value <= 100:
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 100, got {text}")
+    return value

@@ -72,7 +72,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--source, of FILE, an id a line",
     )
     parser.add_argument(
-        "--compare", type=Path, metavar="RUN_B", help="paired bootstrap against another run"
+        "--compare",
+        type=Path,
+        metavar="RUN_B",
+        help="test the differences from another run, by paired randomization",
     )
     add_beam(parser)
     parser.add_argument(
@@ -274,7 +277,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the other run's scores, and the differences with their p-values."""
     console.print(f"{comparison.other_run}:")
     console.print("\n".join(comparison.other_evaluation.lines()))
-    console.print(f"{comparison.run} against {comparison.other_run}, paired bootstrap:")
+    console.print(f"{comparison.run} against {comparison.other_run}, paired randomization:")
     for name, difference in comparison.differences.items():
         console.print(f"{name:8}{difference.value:+6.2f}   p = {difference.p_value:.4f}")
 

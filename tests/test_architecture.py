@@ -52,8 +52,8 @@ ROOMS = {
         "model",
         "text",
     },
-    "analysis.comparison": {"analysis", "config", "errors", "inference", "model", "runs", "startup"}
-    | {"viewer"},
+    "analysis.comparison": {"config", "data", "errors", "inference", "model", "runs", "startup"}
+    | {"analysis", "analysis.heads", "text", "viewer"},
     "analysis.corpora": {"analysis", "config", "data"},
     "analysis.traces": {"data", "inference"},
     "analysis.explaining": {"analysis", "analysis.traces", "data", "errors", "inference", "model"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-_NUMBER_STARTS = frozenset("+-–0123456789")
+_NUMBER_STARTS = frozenset("+-–<0123456789")
 _MIN_WIDTH = 150  # characters of a line; a narrower terminal wraps lines
 
 
@@ -31,7 +31,7 @@ class Listing(NamedTuple):
             pad_edge=False,
             header_style="bold",
         )
-        for name, right in zip(self.header, self._are_numbers(), strict=True):
+        for name, right in zip(self.header, self.are_numbers(), strict=True):
             table.add_column(name, justify="right" if right else "left", no_wrap=right)
         for row in self.rows:
             table.add_row(*row)
@@ -43,12 +43,12 @@ class Listing(NamedTuple):
         def line(cells: Sequence[str]) -> str:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-        rule = "|" + "".join("---:|" if right else "---|" for right in self._are_numbers())
+        rule = "|" + "".join("---:|" if right else "---|" for right in self.are_numbers())
         note = [self.note, ""] if self.note else []
         lines = [line(self.header), rule, *map(line, self.rows)]
         return "\n".join([f"## {self.title}", "", *note, *lines, ""])
 
-    def _are_numbers(self) -> list[bool]:
+    def are_numbers(self) -> list[bool]:
         """Return whether each column holds numbers; the first column has names."""
         columns = zip(*self.rows, strict=True)
         numbers = [

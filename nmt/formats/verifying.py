@@ -22,7 +22,7 @@ from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.quality_model import QualityModel
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
-from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
+from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, DEV_OUTPUTS_FILE, METRICS_FILE, RunFolder
 from nmt.text.source_words import WORDS_FILE
 
 _REQUIRED = (CONFIG_FILE, CORPUS_FILE)
@@ -96,6 +96,8 @@ class _Reader:
             self._run.load_source_words()
         elif name == METRICS_FILE:
             self._run.metrics.read()
+        elif name == DEV_OUTPUTS_FILE:
+            self._run.dev_outputs.read()
         elif path.match("checkpoints/*.npz"):
             self._read_checkpoint(path)
         elif path.match(f"checkpoints/{CONVERTED_FILE}"):

@@ -17,7 +17,8 @@ from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
-from nmt.inference.metrics import Score, corpus_scores, paired_bootstrap, sentence_scores
+from nmt.inference.metrics import Score, corpus_scores, sentence_scores
+from nmt.inference.significance import compare_outputs
 from nmt.inference.translator import Translator
 from nmt.text.words import split_words_and_letters
 
@@ -154,7 +155,7 @@ class Difference:
     """Difference between the scores of a system and a baseline."""
 
     value: float
-    p_value: float  # of "no difference", by the paired bootstrap
+    p_value: float  # of "no difference": see `nmt.inference.significance`
 
 
 @dataclass(frozen=True)
@@ -215,16 +216,15 @@ def score_outputs(pairs: Sequence[Pair], outputs: Sequence[str], language: str) 
 def compare(
     run: str, evaluation: Evaluation, other_run: str, other_evaluation: Evaluation
 ) -> Comparison:
-    """Compare a run with another one on the same pairs, by the paired bootstrap."""
-    compared = paired_bootstrap(
+    """Compare a run with another one on the same pairs, by paired randomization."""
+    compared = compare_outputs(
         other_evaluation.outputs,
         evaluation.outputs,
         [pair.target for pair in evaluation.pairs],
         language=evaluation.language,
     )
     differences = {
-        name: Difference(system.value - baseline.value, p_value)
-        for name, (baseline, system, p_value) in compared.items()
+        name: Difference(test.difference, test.p_value) for name, test in compared.items()
     }
     return Comparison(run, other_run, other_evaluation, differences)
 

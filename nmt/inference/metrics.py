@@ -12,11 +12,10 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-from sacrebleu.significance import PairedTest, Result
 
 from nmt.text.scripts import primary_subtag
 
-RESAMPLES = 1000  # for confidence intervals and the paired bootstrap; sacreBLEU's default
+RESAMPLES = 1000  # for confidence intervals; sacreBLEU's default
 
 # Primary subtags of BCP 47 tags of languages for which sacreBLEU has a tokenizer.
 _CHINESE = frozenset("zh zho chi cmn gan hak hsn lzh wuu yue".split())
@@ -38,17 +37,14 @@ class Score:
     half_width: float | None = None  # of their 95% confidence interval
 
 
-def _metrics(language: str, references: Sequence[str] | None = None) -> dict[str, Metric]:
+def make_metrics(language: str) -> dict[str, Metric]:
     """Return the metrics for text in a language, a BCP 47 tag."""
-    reference_streams = None if references is None else [list(references)]
     # TER compares words, or with `asian_support` Chinese and Japanese characters.
     is_asian = primary_subtag(language) in _CHINESE | _JAPANESE
     return {
-        "BLEU": BLEU(
-            tokenize=choose_tokenizer(primary_subtag(language)), references=reference_streams
-        ),
-        "chrF2++": CHRF(word_order=2, references=reference_streams),
-        "TER": TER(normalized=is_asian, asian_support=is_asian, references=reference_streams),
+        "BLEU": BLEU(tokenize=choose_tokenizer(primary_subtag(language))),
+        "chrF2++": CHRF(word_order=2),
+        "TER": TER(normalized=is_asian, asian_support=is_asian),
     }
 
 
@@ -102,7 +98,7 @@ def corpus_scores(
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
     scores = []
     for name in names:
-        metric = _metrics(language)[name]
+        metric = make_metrics(language)[name]
         sentences = list(hypotheses), [list(references)]
         has_interval = intervals
         try:
@@ -144,32 +140,3 @@ def expected_chrf(candidates: Sequence[str], samples: Sequence[str]) -> list[flo
         / len(samples)
         for candidate in candidates
     ]
-
-
-def paired_bootstrap(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], *, language: str
-) -> dict[str, tuple[Score, Score, float]]:
-    """Compare two systems by sacreBLEU's paired bootstrap resampling (Koehn 2004).
-
-    Returns:
-        Per metric: baseline score, system score, p-value of "no difference".
-    """
-    metrics = _metrics(language, references)
-    signatures, results = PairedTest(
-        [("baseline", list(baseline)), ("system", list(system))],
-        metrics,
-        references=None,
-        test_type="bs",
-        n_samples=RESAMPLES,
-    )()
-    compared = {}
-    for name in metrics:
-        pair = [result for result in results[name] if isinstance(result, Result)]
-        scores = [
-            Score(name, float(result.score), str(signatures[name]), result.mean, result.ci)
-            for result in pair
-        ]
-        # sacreBLEU counts ties as wins, so that a system would differ from itself.
-        p_value = 1.0 if list(baseline) == list(system) else float(pair[1].p_value or 0.0)
-        compared[name] = (scores[0], scores[1], p_value)
-    return compared

@@ -1,16 +1,23 @@
-"""``nmt.inspect compare``: runs side by side."""
+"""``nmt.inspect compare``: which of several translation systems is better, and where."""
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands
+from nmt.analysis.tables import Listing, print_listings
+from nmt.arguments import Subcommands, add_beam, add_encoding
 from nmt.errors import UserError
-from nmt.files import write_text
+from nmt.files import write_json, write_text
 from nmt.startup.quiet import quiet_start
+
+if TYPE_CHECKING:
+    from nmt.analysis.comparison.analysis import Analysis
+    from nmt.analysis.comparison.systems import System
 
 NAME = "comparison"
 
@@ -19,61 +26,144 @@ def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "compare",
-        help="runs side by side: a table, a plot, and the attention of one sentence",
-        description="Compare runs. comparison.md: what differs between the configurations, scores, "
-        "sizes and speed. comparison.png: dev BLEU against minutes of training, and quality "
-        "against parameters. comparison.html: every model translates one sentence and shows its "
-        "attention, without a network.",
+        help="translation systems side by side: which is better, and where",
+        description="Compare systems on the same sentences, each with the first one: scores and "
+        "kinds of sentences with tests of significance, words and n-grams, the largest wins and "
+        "losses word by word, omissions and additions, confidence, speed, configurations, and the "
+        "attention of one sentence. Written as one page (comparison.html, which needs no network), "
+        "as Markdown and as JSON. With one system: its own analysis.",
     )
     parser.add_argument(
-        "runs",
+        "systems",
         nargs="+",
         type=Path,
-        metavar="RUN",
-        help="a run, or a folder of runs: all that have saved a checkpoint",
+        metavar="SYSTEM",
+        help="a run; a folder of runs: all that have saved a checkpoint; a file in the checkpoints "
+        "folder of a run; or a text file of translations, one per line",
     )
-    parser.add_argument("--sentence", help="(default: the first probe of the first run)")
+    parser.add_argument(
+        "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
+    )
+    parser.add_argument("--source", type=Path, help="compare on this file instead of a split ...")
+    parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
+    add_encoding(parser)
+    add_beam(parser)
+    parser.add_argument(
+        "--noise",
+        action="store_true",
+        help="also translate the sources with typing errors, without accents and so on: four more "
+        "translations of all sentences",
+    )
+    parser.add_argument(
+        "--translate",
+        action="store_true",
+        help="translate again, also if an evaluation has stored the translations: measures the "
+        "time",
+    )
+    parser.add_argument(
+        "--sentence", help="whose attention is shown (default: the first probe of the first run)"
+    )
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FOLDER",
-        help=f"where the three files go (default: {NAME} beside the first run)",
+        help=f"where the three files go (default: {NAME} beside the first system)",
     )
     parser.set_defaults(run_command=run)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Compare runs and write all three files."""
+    """Compare systems, print the findings and write the report."""
+    if (arguments.source is None) != (arguments.reference is None):
+        raise UserError("--source and --reference need each other: give both")
+    if arguments.encoding and arguments.source is None:
+        raise UserError("--encoding needs --source and --reference")
     with quiet_start():
-        from nmt.analysis.comparison.page import make_page
-        from nmt.analysis.comparison.plot import draw_comparison
-        from nmt.analysis.comparison.runs import (
-            choose_sentence,
-            find_runs,
-            summarize_runs,
-            translate_sentence,
-        )
-        from nmt.analysis.comparison.table import tabulate
-        from nmt.analysis.pictures.files import save_figure
+        from nmt.analysis.comparison.analysis import analyze
+        from nmt.analysis.comparison.report import as_json, describe
+        from nmt.analysis.comparison.sections import list_sections
+        from nmt.analysis.comparison.systems import DataReader, fill_outputs, open_systems
 
-    folders = find_runs(arguments.runs)
-    output = arguments.output or folders[0].path.parent / NAME
+    with tempfile.TemporaryDirectory() as folder:
+        systems = open_systems(arguments.systems, Path(folder))
+        output = _make_output(arguments, systems)
+        files = (arguments.source, arguments.reference) if arguments.source else None
+        reader = DataReader(arguments.split, files, arguments.encoding, console.print)
+        data = reader.read(systems)
+        search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
+        reuse = not arguments.translate
+        for system in systems:
+            fill_outputs(system, data, reader, console, reuse=reuse, **search)
+        analysis = analyze(systems, data, reader, console, noise=arguments.noise)
+        sections = list_sections(analysis)
+        for title, findings in describe(analysis).items():
+            console.print(f"\n{title}")
+            for number, sentence in enumerate(findings, 1):
+                console.print(f"{number}. {sentence}")
+        console.print()
+        print_listings(sections[0].listings, console)
+        extra = _describe_runs(arguments, systems)
+    _write_pages(output, analysis, sections, extra)
+    write_json(output / f"{NAME}.json", as_json(analysis))
+    console.print(f"written to {output}: {NAME}.html, {NAME}.md, {NAME}.json")
+
+
+def _make_output(arguments: argparse.Namespace, systems: list[System]) -> Path:
+    """Create the folder of the results."""
+    path = systems[0].path
+    beside = path.parent.parent.parent if path.suffix == ".npz" else path.parent
+    output: Path = arguments.output or beside / NAME
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{output} cannot be created: {error.strerror}") from error
-    sentence = arguments.sentence or choose_sentence(folders[0])
+    return output
+
+
+def _describe_runs(
+    arguments: argparse.Namespace, systems: list[System]
+) -> tuple[list[Listing], list[tuple[str, str]]]:
+    """Return tables of configurations and speed, and these with plot and attention as HTML."""
+    from nmt.analysis.comparison.page import render_attention, render_figure, render_listing
+    from nmt.analysis.comparison.plot import render_comparison
+    from nmt.analysis.comparison.runs import choose_sentence, summarize_runs, translate_sentence
+    from nmt.analysis.comparison.table import tabulate, tabulate_speed
+
+    speed = tabulate_speed(systems)
+    with_model = [system for system in systems if system.model is not None]
+    if not with_model:
+        return [speed], [("Speed", render_listing(speed, "Speed"))]
+    models = [system.model for system in with_model if system.model is not None]
+    runs = [system.run for system in with_model if system.run is not None]
+    names = [system.name for system in with_model]
+    sentence = arguments.sentence or choose_sentence(runs[0])
     with quiet_start():
-        runs = summarize_runs(folders)
-    results = []
-    for summary in runs:
-        console.print(f"{summary.name}: {summary.folder.path}")
-        results.append(translate_sentence(summary.folder, sentence))
-    listing = tabulate(runs, results)
-    console.print(f"\n{listing.as_markdown()}")
-    head = f"# {len(runs)} runs compared\n\n![Quality against minutes and size]({NAME}.png)\n\n"
-    tail = f"\nThe attention of “{sentence}” in all of them: [{NAME}.html]({NAME}.html)\n"
-    write_text(output / f"{NAME}.md", head + listing.as_markdown() + tail)
-    save_figure(draw_comparison(runs), output / f"{NAME}.png")
-    write_text(output / f"{NAME}.html", make_page(sentence, runs, results))
-    console.print(f"written to {output}: {NAME}.md, {NAME}.png, {NAME}.html")
+        summaries = summarize_runs(runs, names)
+        results = [translate_sentence(model, sentence) for model in models]
+    table = tabulate(summaries, results)
+    plot = render_figure(
+        render_comparison(summaries),
+        "Dev BLEU against minutes of training, and quality against parameters: the numbers are in "
+        "the table above.",
+    )
+    content = render_listing(speed) + render_listing(table) + plot
+    sections = [("Speed, size and configuration", content)]
+    sections.append(("Attention", render_attention(sentence, summaries, results)))
+    return [speed, table], sections
+
+
+def _write_pages(
+    output: Path,
+    analysis: Analysis,
+    sections: list[Any],
+    extra: tuple[list[Listing], list[tuple[str, str]]],
+) -> None:
+    from nmt.analysis.comparison.page import make_page, render_section
+    from nmt.analysis.comparison.report import as_markdown, describe, make_title
+
+    listings, rendered = extra
+    content = [(section.title, render_section(section)) for section in sections]
+    note = f"{len(analysis.data.pairs):,} sentences: {analysis.data.name}"
+    page = make_page(make_title(analysis), note, describe(analysis), [*content, *rendered])
+    write_text(output / f"{NAME}.html", page)
+    write_text(output / f"{NAME}.md", as_markdown(analysis, sections, listings))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from nmt.errors import UserError, attach_filename
 from nmt.runs.building import check_weight, choose_weights, make_sizes
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, RunFolder
+
+# Files of a run that tell of its training, or of other weights than those of a checkpoint.
+_RECORDS = re.compile(r"(evaluation|scores)_.*\.json|.*\.jsonl|\..*")
 
 
 def average(origins: Sequence[Path], output: Path) -> RunFolder:
@@ -34,7 +38,7 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
         raise UserError("averaging needs two or more runs or checkpoints")
     if output.exists():
         raise UserError(f"{output} exists already: choose another folder")
-    runs = [_open_run(origin) for origin in origins]
+    runs = [open_run(origin) for origin in origins]
     first = runs[0]
     tokenizer = first.load_tokenizer()
     sizes = _inference_sizes(first, tokenizer.vocabulary_size)
@@ -50,18 +54,54 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
             check_weight(origin, name, weights.get(name), array.shape)
             array += weights[name]
     means = {f"model/{name}": (s / len(origins)).astype(np.float32) for name, s in total.items()}
+    tokenizer_file = find_tokenizer_file(first.path)
+    assert tokenizer_file is not None, "the tokenizer was loaded"
+    names = (CONFIG_FILE, CORPUS_FILE, tokenizer_file.name)
+    return _write_run(first, names, output, means, {"mean_of": list(map(str, origins))})
+
+
+def extract_checkpoint(checkpoint: Path, output: Path) -> RunFolder:
+    """Write a run whose best weights are those of a checkpoint, to translate with.
+
+    It has all files of the checkpoint's run but folders, scores and records.
+
+    Args:
+        checkpoint: a file in ``checkpoints`` of a run.
+        output: a folder that does not exist yet.
+
+    Raises:
+        UserError: the file is not in a run, or is damaged.
+    """
+    run = open_run(checkpoint)
+    weights = {f"model/{name}": each for name, each in _read_weights(checkpoint, run).items()}
+    files = (path.name for path in run.path.iterdir() if path.is_file())
+    names = [name for name in files if not _RECORDS.fullmatch(name)]
+    return _write_run(run, names, output, weights, {"extracted_from": str(checkpoint)})
+
+
+def _write_run(
+    run: RunFolder,
+    names: Iterable[str],
+    output: Path,
+    weights: dict[str, np.ndarray],
+    metadata: dict[str, Any],
+) -> RunFolder:
+    """Write a run with these files of another one, and with these best weights."""
     with attach_filename(output):
         output.mkdir(parents=True)
-        tokenizer_file = find_tokenizer_file(first.path)
-        assert tokenizer_file is not None, "the tokenizer was loaded"
-        for name in (CONFIG_FILE, CORPUS_FILE, tokenizer_file.name):
-            shutil.copyfile(first.path / name, output / name)
-    averaged = RunFolder.open(output)
-    write_arrays(averaged.checkpoints.best, means, {"mean_of": list(map(str, origins))})
-    return averaged
+        for name in names:
+            shutil.copyfile(run.path / name, output / name)
+    written = RunFolder.open(output)
+    write_arrays(written.checkpoints.best, weights, metadata)
+    return written
 
 
-def _open_run(origin: Path) -> RunFolder:
+def open_run(origin: Path) -> RunFolder:
+    """Open a run, or the run that a checkpoint file belongs to.
+
+    Raises:
+        UserError: the path is neither.
+    """
     is_checkpoint = origin.is_file() and origin.parent.name == "checkpoints"
     return RunFolder.open(origin.parent.parent if is_checkpoint else origin)
 

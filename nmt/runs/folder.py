@@ -7,8 +7,9 @@ tokenizer.*       the tokenizer
 checkpoints/      step_*.npz (the last few, complete), best.npz (weights only), start.npz (weights
                   that are not trained, if there are any)
 metrics.jsonl     one JSON object per report
+dev_outputs.jsonl translations of the dev sentences at every evaluation
 logs/             TensorBoard
-samples/          dev translations at every evaluation
+samples/          a few of these translations, as tables
 source_words.tsv  words of the training sources: see `nmt.text.source_words`
 lexicon.npz       translations of pieces, for alignments: see `nmt.inference.lexicon`
 quality.json      how confidence is computed: see `nmt.inference.quality_model`
@@ -47,6 +48,7 @@ CONFIG_FILE = "config.yaml"
 CORPUS_FILE = "corpus.json"
 COMPONENTS_FILE = "components.json"
 METRICS_FILE = "metrics.jsonl"
+DEV_OUTPUTS_FILE = "dev_outputs.jsonl"
 TEST_SCORES_FILE = "evaluation_test.json"
 LATEST = "latest"
 _CHECKSUM = "# SHA-256 of the lines below: "  # the first line of config.yaml
@@ -63,8 +65,9 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.logs = path / "logs"  # TensorBoard's
-        self.samples = path / "samples"  # dev translations
+        self.samples = path / "samples"  # some dev translations
         self.metrics = MetricsFile(path / METRICS_FILE)
+        self.dev_outputs = MetricsFile(path / DEV_OUTPUTS_FILE)
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:

@@ -84,6 +84,7 @@ class Evaluations:
             evaluation = self._evaluator.evaluate()
         self._evaluated_step = position.step
         self._journal.append_metrics(position.step, position.seconds, evaluation.values())
+        self._journal.append_outputs(position.step, evaluation.outputs)
         is_best = position.record_score(evaluation.scores[0].value if evaluation.scores else None)
         position.behind = self._is_behind()
         when = f"update {position.step}, {position.seconds / 60:.1f} min"

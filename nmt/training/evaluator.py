@@ -48,11 +48,12 @@ class Evaluator:
         training = self._session.training
         loss = self._measure_loss()
         outputs = self._translate()
-        samples = evenly(list(zip(self._pairs, outputs, strict=True)), training.samples)
+        translated = list(zip(self._pairs, outputs, strict=True))
         return DevEvaluation(
             nll=loss,
             scores=self._score(outputs),
-            samples=samples,
+            outputs=translated,
+            samples=evenly(translated, training.samples),
             probes=self.read_attention(),
             draw=self._session.position.evaluations % training.probe_every == 0,
             references=self.references,

@@ -31,7 +31,8 @@ class DevEvaluation:
 
     nll: float | None  # nats per target token; None without a dev split
     scores: Sequence[Score]  # on greedy translations; empty without dev sentences
-    samples: Sequence[tuple[Pair, str]]
+    outputs: Sequence[tuple[Pair, str]]  # of all dev sentences that are translated
+    samples: Sequence[tuple[Pair, str]]  # some of them
     probes: Sequence[tuple[str, Attention]]
     draw: bool  # whether the attention of the first probes is also drawn
     references: Mapping[str, str] = field(default_factory=dict)  # by probe, as far as known
@@ -61,6 +62,9 @@ class Journal:
 
     def append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         """Append values by their TensorBoard tags to ``metrics.jsonl``."""
+
+    def append_outputs(self, step: int, outputs: Sequence[tuple[Pair, str]]) -> None:
+        """Append the dev translations of an evaluation to ``dev_outputs.jsonl``."""
 
     def show_in_tensorboard(self, step: int, evaluation: DevEvaluation) -> None:
         """Show an evaluation in TensorBoard: scores, sample translations, attention of probes."""
@@ -95,6 +99,8 @@ class RunJournal(Journal):
     def _open(self, resumed_at: int | None) -> None:
         if resumed_at is not None:
             self._run.metrics.drop_after(resumed_at)
+            self._run.dev_outputs.drop_after(resumed_at)
+        self._recorded_pairs: list[Pair] | None = None  # those of the last record of outputs
         purge = None if resumed_at is None else resumed_at + 1
         self._events = EventWriter(self._run.logs, purge_step=purge)
 
@@ -129,6 +135,16 @@ class RunJournal(Journal):
     def append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         """See `Journal.append_metrics`."""
         self._run.metrics.append({"step": step, "seconds": round(seconds, 3), **values})
+
+    def append_outputs(self, step: int, outputs: Sequence[tuple[Pair, str]]) -> None:
+        """See `Journal.append_outputs`; the pairs are repeated only if they may have changed."""
+        if not outputs:
+            return
+        pairs = [pair for pair, _ in outputs]
+        repeated = {} if pairs == self._recorded_pairs else {"pairs": pairs}
+        record = {"step": step, **repeated, "outputs": [output for _, output in outputs]}
+        self._run.dev_outputs.append(record)
+        self._recorded_pairs = pairs
 
     def show_in_tensorboard(self, step: int, evaluation: DevEvaluation) -> None:
         """See `Journal.show_in_tensorboard`."""

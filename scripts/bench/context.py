@@ -139,7 +139,8 @@ def print_scores(
     translators: dict[str, Translator], ways: dict[str, tuple[str, list[Pair]]], bare: list[Pair]
 ) -> None:
     """Translate the pairs in each way; print the scores, and the p-values against the first way."""
-    from nmt.inference.metrics import paired_bootstrap
+    from nmt.inference.metrics import corpus_scores
+    from nmt.inference.significance import compare_outputs
 
     references = [pair.target for pair in bare]
     print(f"{len(references):,} sentences\n")
@@ -150,10 +151,13 @@ def print_scores(
         outputs = translator.translate([pair.source for pair in pairs])
         first = first or outputs
         language = translator.joiner.language
-        compared = paired_bootstrap(first, outputs, references, language=language)
+        compared = compare_outputs(first, outputs, references, language=language)
+        names = ("BLEU", "chrF2++")
         cells = []
-        for metric in ("BLEU", "chrF2++"):
-            _, score, p_value = compared[metric]
+        for score in corpus_scores(
+            outputs, references, language=language, names=names, intervals=True
+        ):
+            p_value = compared[score.name].p_value
             cells += [f"{score.value:.2f} ± {score.half_width:.2f}", f"{p_value:.3f}"]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 

@@ -12,6 +12,7 @@ from tensorboard.backend.event_processing import plugin_event_accumulator
 from tensorboard.util import tensor_util
 
 from nmt import Translator
+from nmt.data.splitting import Pair
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
 from nmt.training.journal import DRAWN_PROBES, DevEvaluation, RunJournal
@@ -88,7 +89,15 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     journal = RunJournal(RunFolder(tmp_path))
     for step, draw in ((10, True), (20, False)):
         references = {"sentence 2": "reference"}
-        evaluation = DevEvaluation(1.0, [], [], probes, draw, references)
+        evaluation = DevEvaluation(
+            nll=1.0,
+            scores=[],
+            outputs=[],
+            samples=[],
+            probes=probes,
+            draw=draw,
+            references=references,
+        )
         journal.show_in_tensorboard(step, evaluation)
     journal.close()
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
@@ -137,3 +146,24 @@ def test_the_model_that_is_kept_translates(tiny_run: Path) -> None:
     outputs = Translator.load(tiny_run).translate(["¿Dónde está la estación?", ""])
     assert len(outputs) == 2
     assert outputs[1] == ""
+
+
+def test_dev_outputs_are_kept_and_dropped_when_a_run_is_resumed(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    first = [(Pair("a", "A"), "x\ty\n"), (Pair("b", "B"), "")]
+    journal = RunJournal(run)
+    journal.append_outputs(5, [])
+    for step in (10, 20):
+        journal.append_outputs(step, first)
+    journal.append_outputs(30, first[:1])
+    assert run.dev_outputs.read() == [
+        {"step": 10, "pairs": [["a", "A"], ["b", "B"]], "outputs": ["x\ty\n", ""]},
+        {"step": 20, "outputs": ["x\ty\n", ""]},
+        {"step": 30, "pairs": [["a", "A"]], "outputs": ["x\ty\n"]},
+    ]
+    journal.rewind(20)
+    journal.append_outputs(25, first)
+    journal.close()
+    records = run.dev_outputs.read()
+    assert [record["step"] for record in records] == [10, 20, 25]
+    assert ["pairs" in record for record in records] == [True, False, True]

@@ -1,1 +1,1 @@
-"""Runs side by side: a table, a plot, and a page with the attention of one sentence."""
+"""Translation systems side by side, and one run over its training."""

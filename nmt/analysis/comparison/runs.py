@@ -95,12 +95,17 @@ def choose_sentence(folder: RunFolder) -> str:
     raise UserError(f"{folder.path} has no sentence to show: give one with --sentence")
 
 
-def summarize_runs(folders: Sequence[RunFolder]) -> list[RunSummary]:
-    """Summarize what each run has written, without loading its weights."""
+def summarize_runs(folders: Sequence[RunFolder], names: Sequence[str]) -> list[RunSummary]:
+    """Summarize what each run has written, without loading its weights.
+
+    Args:
+        folders: the runs.
+        names: of each in the report.
+    """
     differences = find_differences([dict(flatten(folder.config)) for folder in folders])
     return [
         _summarize(folder, name, changed)
-        for folder, name, changed in zip(folders, name_runs(folders), differences, strict=True)
+        for folder, name, changed in zip(folders, names, differences, strict=True)
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nmt.analysis.comparison.runs import TEST_SCORE, RunSummary, SentenceResult
+from nmt.analysis.comparison.systems import System
 from nmt.analysis.tables import Listing
 
 MISSING = "–"  # a number that a run lacks
@@ -16,6 +17,23 @@ _LEGEND = (
     "Bytes: what decoding keeps, in float32, for each hypothesis, for each token of one, and for "
     "each source token. Attention: layers × heads of each kind."
 )
+
+
+def tabulate_speed(systems: Sequence[System]) -> Listing:
+    """Return how long each system took to translate these sentences."""
+    rows = [
+        (
+            system.name,
+            MISSING if system.seconds is None else f"{system.seconds:.1f}",
+            MISSING
+            if system.seconds is None
+            else f"{len(system.outputs) / max(system.seconds, 1e-9):,.0f}",
+            system.stored_in or "translated now",
+        )
+        for system in systems
+    ]
+    note = "Stored translations have no time: --translate translates again."
+    return Listing("Speed", note, ("system", "seconds", "sentences/s", "translations"), rows)
 
 
 def tabulate(runs: Sequence[RunSummary], results: Sequence[SentenceResult]) -> Listing:
@@ -39,7 +57,7 @@ def tabulate(runs: Sequence[RunSummary], results: Sequence[SentenceResult]) -> L
         for run, result in zip(runs, results, strict=True)
     ]
     header = ("run", "differs in", *scores, *costs, *state, "attention")
-    return Listing("Results", f"{name_best(runs)}{_LEGEND}", header, rows)
+    return Listing("Runs", f"{name_best(runs)}{_LEGEND}", header, rows)
 
 
 def name_best(runs: Sequence[RunSummary]) -> str:

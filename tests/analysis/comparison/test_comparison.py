@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import itertools
 import json
 import random
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,15 @@ from typing import Any
 import fake_attention
 import pytest
 from matplotlib.text import Text
-from rich.console import Console
 from sample_configs import changed, configured
 
-from nmt.analysis.comparison.page import make_page
-from nmt.analysis.comparison.plot import draw_comparison, spread
+from nmt.analysis.comparison.page import (
+    make_page,
+    render_attention,
+    render_listing,
+    render_section,
+)
+from nmt.analysis.comparison.plot import draw_comparison, render_comparison, spread
 from nmt.analysis.comparison.runs import (
     RunSummary,
     SentenceResult,
@@ -30,16 +32,18 @@ from nmt.analysis.comparison.runs import (
     name_runs,
     read_curve,
 )
+from nmt.analysis.comparison.sections import Example, Section
 from nmt.analysis.comparison.table import (
     describe_differences,
     format_score,
     name_best,
     tabulate,
 )
+from nmt.analysis.comparison.words import align_words
 from nmt.analysis.pictures.files import save_figure
+from nmt.analysis.tables import Listing
 from nmt.config import Config
 from nmt.errors import UserError
-from nmt.inspect.__main__ import make_parser
 from nmt.model.costs import StateBytes
 from nmt.runs.folder import RunFolder
 from nmt.viewer.page import unpack_cell
@@ -259,54 +263,71 @@ class Elements(HTMLParser):
             self.frames.append(unpack_cell(dict(attrs)["srcdoc"] or ""))
 
 
-def test_a_page_shows_each_model_in_a_frame_and_takes_no_text_for_markup() -> None:
+def test_attention_is_in_a_frame_for_each_model_and_no_text_is_taken_for_markup() -> None:
     runs = [summary(), summary(HOSTILE, differences={"name": HOSTILE}), NOTHING]
     results = [
         RESULT,
         dataclasses.replace(RESULT, translation=HOSTILE),
         SentenceResult("", reason=HOSTILE),
     ]
-    page = make_page(HOSTILE, runs, results)
+    page = make_page(
+        HOSTILE,
+        HOSTILE,
+        {HOSTILE: [HOSTILE], "b": []},
+        [("A", render_attention(HOSTILE, runs, results))],
+    )
     elements = Elements(page)
-    assert elements.names.count("section") == 3
+    assert elements.names.count("details") == 3
     assert not {"script", "b", "img"} & set(elements.names)
     assert len(elements.frames) == 2
     for frame in elements.frames:
         assert json.loads(re.findall(r'id="attention">(.*?)</script>', frame)[0])
     assert "positions=rotary" in page
-    assert "47.81 ± 1.50" in page
+
+
+def test_tables_and_sentences_take_no_text_for_markup() -> None:
+    listing = Listing(HOSTILE, HOSTILE, ["a", HOSTILE], [[HOSTILE, "1.5"], [HOSTILE, "-2"]])
+    example = Example(3, HOSTILE, align_words(HOSTILE, [HOSTILE, "<b>x</b>"]), (100.0, 1.0))
+    content = render_section(Section("A", [listing], [example], ["<i>", HOSTILE]))
+    elements = Elements(content)
+    assert not {"script", "b", "i"} & set(elements.names)
+    assert elements.names.count("table") == 2
+    assert '<th scope="col" class="number"' in content
+    assert content.count('tabindex="0"') == 2  # a keyboard can scroll what is wide
+    empty = render_listing(Listing("A", "Nothing.", ["a"], []))
+    assert empty == "<h3>A</h3>\n<p>Nothing.</p>\n"
 
 
 def test_a_page_asks_no_server() -> None:
-    page = make_page("Sí.", [summary()], [RESULT])
+    page = make_page(
+        "a", "b", {"c": ["d"]}, [("d", render_attention("Sí.", [summary()], [RESULT]))]
+    )
     for shown in (page, *Elements(page).frames):
         assert set(re.findall(r"https?://[^\s\"'&]+", shown)) <= {"http://www.w3.org/2000/svg"}
     assert "default-src 'none'" in page
 
 
-# --- All of it ----------------------------------------------------------------------------------
-
-
-@pytest.mark.xdist_group("tiny run")
-def test_a_run_is_compared_with_one_that_has_no_weights(tiny_run: Path, tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    ignored = shutil.ignore_patterns("checkpoints", "logs")
-    shutil.copytree(tiny_run, empty, ignore=ignored)
-    output = tmp_path / "new" / "out"
-    options = ["--sentence", "Hoy hace frío.", "--output", str(output)]
-    arguments = make_parser().parse_args(["compare", str(tiny_run), str(empty), *options])
-    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
-    arguments.run_command(arguments, console)
-    assert sorted(path.name for path in output.iterdir()) == [
-        f"comparison.{suffix}" for suffix in ("html", "md", "png")
+def _luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb (WCAG 2.2)."""
+    digits = colour.lstrip("#")
+    digits = "".join(2 * each for each in digits) if len(digits) == 3 else digits
+    parts = (int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     ]
-    table = (output / "comparison.md").read_text(encoding="utf-8")
-    printed = console.file.getvalue()  # type: ignore[attr-defined]
-    rows = [line for line in table.splitlines() if line.startswith("|")]
-    assert len(rows) == 4
-    assert all(row in printed for row in rows)
-    assert "encoder 1×2, decoder 1×2, cross 1×2" in rows[2]
-    assert rows[3].endswith("| – |")
-    page = (output / "comparison.html").read_text(encoding="utf-8")
-    assert len(Elements(page).frames) == 1
-    assert "has no weights yet" in page
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_texts_have_enough_contrast_in_both_schemes() -> None:
+    page = make_page("a", "b", {"c": ["d"]}, [])
+    background, *_ = re.findall(r"background: light-dark\((#\w+), (#\w+)\)", page)
+    texts = re.findall(r"(?<![-\w])color: light-dark\((#\w+), (#\w+)\)", page)
+    assert len(texts) > 3
+    for scheme in range(2):
+        for text in texts:
+            light, dark = sorted((_luminance(text[scheme]), _luminance(background[scheme])))[::-1]
+            assert (light + 0.05) / (dark + 0.05) >= 7, text[scheme]
+
+
+def test_the_plot_is_a_png() -> None:
+    assert render_comparison([summary()]).startswith(b"\x89PNG")

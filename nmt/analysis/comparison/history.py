@@ -1,0 +1,255 @@
+"""Which dev sentences a run had right after each of its evaluations: learned, and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from nmt.analysis.comparison.slices import Slice, TrainingWords, drop_repeated, make_slices
+from nmt.data.contexts import remove_contexts
+from nmt.data.splitting import DEV, Pair
+from nmt.errors import UserError
+from nmt.inference.evaluation import translate_with_progress
+from nmt.inference.significance import count_statistics
+from nmt.inference.translator import Translator
+from nmt.runs.averaging import extract_checkpoint
+from nmt.runs.corpus import read_corpus
+from nmt.runs.folder import DEV_OUTPUTS_FILE, RunFolder
+from nmt.runs.metrics import MALFORMED
+from nmt.startup.quiet import quiet_start
+
+Array = NDArray[Any]
+
+METRIC = "chrF2++"
+_LEAST = 2  # evaluations
+_LEAST_SLICE = 10  # sentences of a kind that is ranked
+
+
+@dataclass(frozen=True)
+class History:
+    """The outputs of the same sentences after several evaluations of a run."""
+
+    origin: str  # where the outputs come from
+    pairs: Sequence[Pair]
+    steps: Sequence[int]
+    outputs: Sequence[Sequence[str]]  # by evaluation
+    scores: Array  # METRIC [evaluations, N]
+    threshold: float  # METRIC of a sentence that counts as right
+
+    @cached_property
+    def right(self) -> Array:
+        """Whether each sentence was right after each evaluation [evaluations, N]."""
+        return self.scores >= self.threshold
+
+    @cached_property
+    def learned_at(self) -> Array:
+        """The evaluation after which each sentence was first right [N]; -1: never."""
+        return np.where(self.right.any(0), self.right.argmax(0), -1)
+
+    @cached_property
+    def forgotten(self) -> Array:
+        """Whether each sentence was right before, and not at the end [N]."""
+        return self.right.any(0) & ~self.right[-1]
+
+    @cached_property
+    def forgetting_events(self) -> Array:
+        """How often each sentence was right and not at the next evaluation [N] (Toneva 2019)."""
+        return (self.right[:-1] & ~self.right[1:]).sum(0)
+
+
+class Progress(NamedTuple):
+    """What changed at one evaluation; counts of sentences."""
+
+    step: int
+    score: float  # mean METRIC of sentences
+    right: int
+    learned: int  # right for the first time
+    regained: int  # right again
+    forgotten: int  # right at the evaluation before, and not here
+
+
+class SliceProgress(NamedTuple):
+    """When a kind of sentences was learned."""
+
+    slice: Slice
+    right: list[float]  # share that was right after each evaluation
+    half_at: int | None  # update at which half of the final share was right; None: none are
+
+
+def list_progress(history: History) -> list[Progress]:
+    """Return what changed at each evaluation."""
+    progress = []
+    ever_right = np.zeros(len(history.pairs), bool)
+    before = ever_right
+    for number, (step, right) in enumerate(zip(history.steps, history.right, strict=True)):
+        progress.append(
+            Progress(
+                step,
+                float(history.scores[number].mean()),
+                int(right.sum()),
+                int((right & ~ever_right).sum()),
+                int((right & ever_right & ~before).sum()),
+                int((before & ~right).sum()),
+            )
+        )
+        ever_right, before = ever_right | right, right
+    return progress
+
+
+def list_slices(history: History, slices: Sequence[Slice]) -> list[SliceProgress]:
+    """Return when each kind of sentences was learned, the first one first.
+
+    Kinds with few sentences are left out.
+    """
+    progress = []
+    for each in slices:
+        if each.size >= _LEAST_SLICE:
+            shares = history.right[:, each.members].mean(1)
+            reached = np.flatnonzero(shares >= shares[-1] / 2)
+            half = int(history.steps[reached[0]]) if shares[-1] > 0 else None
+            progress.append(SliceProgress(each, shares.tolist(), half))
+    last = max(history.steps) + 1
+    return sorted(
+        progress,
+        key=lambda each: (last if each.half_at is None else each.half_at, -each.right[-1]),
+    )
+
+
+def read_history(run: RunFolder, threshold: float) -> History:
+    """Read the outputs that a run kept: of all dev sentences, or of an older run its samples.
+
+    Raises:
+        UserError: it kept those of fewer than two evaluations, or they are damaged.
+    """
+    records = run.dev_outputs.read()
+    if len(records) >= _LEAST:
+        steps, pairs, outputs = _read_records(run, records)
+        return make_history(DEV_OUTPUTS_FILE, pairs, steps, outputs, threshold, _language(run))
+    paths = sorted(run.samples.glob("step_*.tsv"))
+    if len(paths) < _LEAST:
+        raise UserError(
+            f"{run.path} has translations of {max(len(records), len(paths))} evaluations, and a "
+            "history needs two: give --checkpoints to translate with the checkpoints that it kept"
+        )
+    steps = [int(path.stem.removeprefix("step_")) for path in paths]
+    tables = [_read_table(path) for path in paths]
+    sides = [[Pair(*row[:2]) for row in table] for table in tables]
+    pairs = [pair for pair in dict.fromkeys(sides[-1]) if all(pair in each for each in sides)]
+    outputs = [
+        [table[each.index(pair)][2] for pair in pairs]
+        for table, each in zip(tables, sides, strict=True)
+    ]
+    return make_history("samples", pairs, steps, outputs, threshold, _language(run))
+
+
+def _read_records(
+    run: RunFolder, records: Sequence[dict[str, Any]]
+) -> tuple[list[int], list[Pair], list[list[str]]]:
+    """Return steps, the pairs of all evaluations, and their outputs."""
+    try:
+        tables: list[dict[Pair, str]] = []
+        pairs: list[Pair] = []
+        for record in records:
+            if "pairs" in record:
+                pairs = [Pair(str(source), str(target)) for source, target in record["pairs"]]
+            tables.append(dict(zip(pairs, map(str, record["outputs"]), strict=True)))
+        steps = [int(record["step"]) for record in records]
+    except MALFORMED as error:
+        raise UserError(f"{run.path / DEV_OUTPUTS_FILE} is damaged: {error}") from error
+    shared = [pair for pair in tables[-1] if all(pair in table for table in tables)]
+    return steps, shared, [[table[pair] for pair in shared] for table in tables]
+
+
+def _read_table(path: Path) -> list[list[str]]:
+    """Return the rows of a table of samples."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[1:]  # below the header
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged: {error}") from error
+    rows = [line.split("\t") for line in lines if line]
+    if any(len(row) != 3 for row in rows):
+        raise UserError(f"{path} is damaged: a line has not three columns")
+    return rows
+
+
+def _language(run: RunFolder) -> str:
+    return run.config.data.languages[1]
+
+
+def make_history(
+    origin: str,
+    pairs: Sequence[Pair],
+    steps: Sequence[int],
+    outputs: Sequence[Sequence[str]],
+    threshold: float,
+    language: str,
+) -> History:
+    """Score outputs of the same pairs after several evaluations.
+
+    Raises:
+        UserError: ``pairs`` is empty.
+    """
+    if not pairs:
+        raise UserError(f"{origin}: no sentence was translated at every evaluation")
+    bare = remove_contexts(pairs)
+    references = [pair.target for pair in bare]
+    scores = np.stack(
+        [
+            count_statistics(each, references, language=language)[METRIC].score_each()
+            for each in outputs
+        ]
+    )
+    return History(origin, bare, steps, outputs, scores, threshold)
+
+
+def translate_history(run: RunFolder, threshold: float, folder: Path, console: Console) -> History:
+    """Translate the dev split with each complete checkpoint that a run kept.
+
+    Args:
+        run: the run.
+        threshold: see `History`.
+        folder: where runs with the weights of checkpoints are written.
+        console: shows progress.
+
+    Raises:
+        UserError: it has fewer than two checkpoints, or no dev split.
+    """
+    steps = run.checkpoints.steps()
+    if len(steps) < _LEAST:
+        raise UserError(
+            f"{run.path} has {len(steps)} complete checkpoints, and a history needs two: train "
+            "with a larger training.keep_checkpoints"
+        )
+    pairs = read_corpus(run, console.print).scored_pairs(DEV)
+    if not pairs:
+        raise UserError(f"{run.path} has no dev split: a history is of dev sentences")
+    outputs = []
+    for step in steps:
+        model = extract_checkpoint(run.checkpoints.path(step), folder / str(step))
+        console.print(f"update {step:,}: translating {len(pairs):,} sentences")
+        with quiet_start():
+            translator = Translator.load(model.path, unit="line")
+        sources = [pair.source for pair in pairs]
+        outputs.append(translate_with_progress(translator, sources, console, beam_size=1))
+    return make_history("checkpoints", pairs, steps, outputs, threshold, _language(run))
+
+
+def slice_history(run: RunFolder, history: History, log: Callable[[str], None]) -> list[Slice]:
+    """Return the kinds of sentences of a history; by source words alone without the corpus."""
+    try:
+        corpus = read_corpus(run, log)
+        pairs = (pair for source in corpus.mixture for pair in source.pairs)
+        words = TrainingWords.count(remove_contexts(pairs))
+    except UserError as error:
+        log(f"frequencies are those of source words alone: {error}")
+        source_words = run.load_source_words()
+        words = TrainingWords(source_words.counts if source_words else {}, {})
+    sources, references = zip(*history.pairs, strict=True)
+    return drop_repeated(make_slices(sources, references, run.config.data.languages, words))
