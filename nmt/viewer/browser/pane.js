@@ -13,7 +13,7 @@ export class Pane {
   // onPoint(pane, spot, pinned): see Plot. onOpen(pane, layer, heads): see Grid.
   constructor(onPoint, onOpen) {
     this.content = null; // the displayed content, see draw
-    this.name = make("b");
+    this.name = make("span", { class: "run" });
     this.note = make("span", { class: "note" });
     this.output = make("bdi", { class: "output" });
     this.heading = make("p", { class: "heading" }, this.name, " ", this.note, this.output);
