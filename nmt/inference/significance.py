@@ -12,6 +12,7 @@ product of matrices. Letters: N sentences, K statistics of a sentence, R exchang
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -229,3 +230,12 @@ def correct_p_values(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         corrected[index] = largest
     return corrected.tolist()
+
+
+def sign_test(first: int, second: int) -> float:
+    """Return the two-sided p-value of these counts if both sides are equally probable."""
+    total = first + second
+    if not total:
+        return 1.0
+    tail = sum(math.comb(total, k) for k in range(max(first, second), total + 1))
+    return min(1.0, 2 * tail / 2**total)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands, add_run, non_negative_float, positive_int
+from nmt.arguments import Subcommands, add_beam, add_run
 from nmt.errors import UserError
 from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
@@ -29,8 +29,7 @@ def add(subcommands: Subcommands) -> None:
     )
     parser.add_argument("sentences", nargs="+")
     add_run(parser)
-    parser.add_argument("--beam", type=positive_int, metavar="N", help="beam size; 1 is greedy")
-    parser.add_argument("--length-penalty", type=non_negative_float, metavar="A")
+    add_beam(parser)
     parser.add_argument("--prefix", default="", help="text that every output begins with")
     parser.add_argument(
         "--output",

@@ -280,11 +280,11 @@ def judge(
 
 def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
     """Return the p-value of "no difference" by McNemar's exact test, two-sided."""
+    from nmt.inference.significance import sign_test
+
     gained = sum(b and not a for a, b in zip(first, second, strict=True))
     lost = sum(a and not b for a, b in zip(first, second, strict=True))
-    count, most = gained + lost, max(gained, lost)
-    tail = sum(math.comb(count, k) for k in range(most, count + 1))
-    return min(1.0, 2 * tail / 2**count)
+    return sign_test(gained, lost)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from nmt.inference.significance import (
     correct_p_values,
     count_statistics,
     score_totals,
+    sign_test,
 )
 
 NAMES = ("BLEU", "chrF2++", "TER")
@@ -181,3 +182,10 @@ def test_holms_correction_by_hand() -> None:
     # 3 × 0.01, then max(0.03, 2 × 0.02), then max(0.04, 1 × 0.03); the last one is at most 1.
     assert correct_p_values([0.03, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
     assert correct_p_values([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_the_sign_test_by_hand() -> None:
+    assert sign_test(0, 0) == 1.0
+    assert sign_test(2, 2) == 1.0
+    assert sign_test(5, 0) == pytest.approx(2 / 32)
+    assert sign_test(1, 7) == sign_test(7, 1) == pytest.approx(2 * (8 + 1) / 256)

@@ -13,7 +13,13 @@ from rich.console import Console
 from nmt.analysis.comparison.confidence import Reliability, measure_reliability
 from nmt.analysis.comparison.coverage import Coverage, measure_coverage
 from nmt.analysis.comparison.interactions import SliceResult, choose_findings, score_slices
-from nmt.analysis.comparison.slices import Slice, TrainingWords, drop_repeated, make_slices
+from nmt.analysis.comparison.slices import (
+    Slice,
+    TrainingWords,
+    drop_repeated,
+    make_slices,
+    read_training_words,
+)
 from nmt.analysis.comparison.systems import DataReader, EvaluationData, System
 from nmt.analysis.comparison.weights import (
     WeightDifference,
@@ -22,8 +28,6 @@ from nmt.analysis.comparison.weights import (
     measure_heads,
 )
 from nmt.analysis.comparison.words import FrequencyScores, NgramLead, find_leads, score_frequencies
-from nmt.data.contexts import remove_contexts
-from nmt.data.prepared import PreparedCorpus
 from nmt.errors import UserError
 from nmt.inference.evaluation import translate_with_progress
 from nmt.inference.quality import QUALITY_FILE
@@ -112,7 +116,9 @@ def analyze(
         console: shows progress.
         noise: whether runs also translate changed sources.
     """
-    words = read_training_words(systems, reader)
+    run = next((system.run for system in systems if system.run is not None), None)
+    no_words = TrainingWords({}, {})
+    words = no_words if run is None else read_training_words(run, reader.corpus(run))
     every_slice = make_slices(data.sources, data.references, data.languages, words, data.groups)
     slices = drop_repeated(every_slice)
     results = [
@@ -140,19 +146,6 @@ def analyze(
     )
     analysis.pairs = [compare(results[0], other, data, slices) for other in results[1:]]
     return analysis
-
-
-def read_training_words(systems: Sequence[System], reader: DataReader) -> TrainingWords:
-    """Return the words that the first run was trained on; none without their text."""
-    run = next((system.run for system in systems if system.run is not None), None)
-    if run is None:
-        return TrainingWords({}, {})
-    corpus = reader.corpus(run)
-    if isinstance(corpus, PreparedCorpus):
-        words = run.load_source_words()
-        return TrainingWords(words.counts if words else {}, {})
-    pairs = (pair for source in corpus.mixture for pair in source.pairs)
-    return TrainingWords.count(remove_contexts(pairs))
 
 
 def _measure_run(
@@ -232,7 +225,7 @@ def _compare_noise(first: SystemResult, second: SystemResult) -> dict[str, Paire
     count = len(first.statistics[METRIC].counts)
     exchanges = Exchanges(count, copies=2)
     noisy = np.arange(2 * count) >= count
-    for kind in first.noise.keys() & second.noise.keys():
+    for kind in (kind for kind in first.noise if kind in second.noise):
         counts = [
             np.concatenate([each.statistics[METRIC].counts, each.noise[kind].counts])
             for each in (first, second)

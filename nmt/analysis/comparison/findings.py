@@ -6,7 +6,7 @@ from nmt.analysis.comparison.analysis import METRIC, Analysis, PairResult, Syste
 from nmt.analysis.comparison.interactions import ALPHA, SliceResult
 from nmt.inference.significance import correct_p_values
 
-_STRICT = 0.01  # level of noise, n-grams and coverage, each of which is one more chance to err
+_STRICT = 0.01  # significance level of noise, n-grams and coverage, as each adds tests
 _MOST_NGRAMS = 5  # that a sentence names
 _MOST_ARRAYS = 3
 _NO_DIFFERENCE = "no significant difference"

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from nmt.analysis.comparison.slices import Slice, TrainingWords, drop_repeated, make_slices
+from nmt.analysis.comparison.slices import (
+    Slice,
+    drop_repeated,
+    make_slices,
+    read_source_words,
+    read_training_words,
+)
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import DEV, Pair
 from nmt.errors import UserError
@@ -244,12 +250,9 @@ def translate_history(run: RunFolder, threshold: float, folder: Path, console: C
 def slice_history(run: RunFolder, history: History, log: Callable[[str], None]) -> list[Slice]:
     """Return the kinds of sentences of a history; by source words alone without the corpus."""
     try:
-        corpus = read_corpus(run, log)
-        pairs = (pair for source in corpus.mixture for pair in source.pairs)
-        words = TrainingWords.count(remove_contexts(pairs))
+        words = read_training_words(run, read_corpus(run, log))
     except UserError as error:
         log(f"frequencies are those of source words alone: {error}")
-        source_words = run.load_source_words()
-        words = TrainingWords(source_words.counts if source_words else {}, {})
+        words = read_source_words(run)
     sources, references = zip(*history.pairs, strict=True)
     return drop_repeated(make_slices(sources, references, run.config.data.languages, words))

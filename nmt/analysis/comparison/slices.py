@@ -14,6 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.contexts import remove_contexts
+from nmt.data.corpus import Corpus
+from nmt.data.prepared import PreparedCorpus
+from nmt.runs.folder import RunFolder
 from nmt.text.case import LetterCase, recognize_case
 from nmt.text.scripts import primary_subtag
 from nmt.text.sentences import split_sentences
@@ -96,6 +100,20 @@ class TrainingWords:
         """The most frequent words of the sources, which often have no translation of their own."""
         ranked = sorted(self.source.items(), key=lambda item: (-item[1], item[0]))
         return frozenset(word for word, _ in ranked[:_FUNCTION_WORDS])
+
+
+def read_training_words(run: RunFolder, corpus: Corpus) -> TrainingWords:
+    """Return the words that a run was trained on; of a prepared corpus, those of its sources."""
+    if isinstance(corpus, PreparedCorpus):
+        return read_source_words(run)
+    pairs = (pair for source in corpus.mixture for pair in source.pairs)
+    return TrainingWords.count(remove_contexts(pairs))
+
+
+def read_source_words(run: RunFolder) -> TrainingWords:
+    """Return the words of the training sources that a run kept."""
+    words = run.load_source_words()
+    return TrainingWords(words.counts if words else {}, {})
 
 
 def list_words(text: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.analysis.comparison.slices import frequency_classes, list_words
-from nmt.inference.significance import correct_p_values
+from nmt.inference.significance import correct_p_values, sign_test
 from nmt.text.words import find_words
 
 Array = NDArray[Any]
@@ -151,7 +150,7 @@ def _rank_leads(
 
 
 def _count_ngrams(text: str) -> Counter[tuple[str, ...]]:
-    words = [text[begin:end] for begin, end in find_words(text)]
+    words = _split(text)
     return Counter(
         tuple(words[at : at + order]) for order in _ORDERS for at in range(len(words) - order + 1)
     )
@@ -164,15 +163,6 @@ def _parts(ngram: tuple[str, ...]) -> list[tuple[str, ...]]:
         for order in range(1, len(ngram))
         for at in range(len(ngram) - order + 1)
     ]
-
-
-def sign_test(first: int, second: int) -> float:
-    """Return the two-sided p-value of these counts if both sides are equally probable."""
-    total = first + second
-    if not total:
-        return 1.0
-    tail = sum(math.comb(total, k) for k in range(max(first, second), total + 1))
-    return min(1.0, 2 * tail / 2**total)
 
 
 @dataclass(frozen=True)

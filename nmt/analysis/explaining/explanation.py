@@ -180,7 +180,7 @@ def explain(
 def _measure_contributions(
     model: Model, source: np.ndarray, tokens: tuple[int, ...]
 ) -> tuple[Contributions | None, str]:
-    """Return the contributions to a translation; or None, and why the model has none."""
+    """Return the contributions to a translation and "", or None and the reason."""
     try:
         measure = make_contributions(model)
     except UserError as error:

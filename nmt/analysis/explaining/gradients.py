@@ -73,10 +73,7 @@ def attribute(
         )
         return values, *products
 
-    # Outside a compiled function, JAX compiles each operation by itself. TensorFlow runs these
-    # operations once in less time than it takes to trace them.
-    on_jax = keras.config.backend() == "jax"
-    function = compile_over(model, run, (1, 2, 2, 2, 2)) if on_jax else run
+    function = _compile_on_jax(model, run, (1, 2, 2, 2, 2))
     attributions = []
     for first in range(0, len(continuations), _ROWS):
         chunk = continuations[first : first + _ROWS]
@@ -124,8 +121,7 @@ def make_scorer(
         logits = model.score_embedded(read, written, positions)[:, 0]
         return logits - ops.logsumexp(logits, axis=-1, keepdims=True)
 
-    on_jax = keras.config.backend() == "jax"
-    function = compile_over(model, run, (1, 2, 2)) if on_jax else run
+    function = _compile_on_jax(model, run, (1, 2, 2))
 
     def score(prefixes: Sequence[Sequence[int]]) -> np.ndarray:
         rows = [Continuation(tuple(prefix), (BOS,)) for prefix in prefixes]
@@ -133,6 +129,17 @@ def make_scorer(
         return np.asarray(ops.convert_to_numpy(function(source, targets, positions)))
 
     return score
+
+
+def _compile_on_jax(
+    model: Model, function: Callable[..., Any], ranks: tuple[int, ...]
+) -> Callable[..., Any]:
+    """Compile a function on JAX: see `compile_over`.
+
+    Outside a compiled function, JAX compiles each operation by itself. TensorFlow runs operations
+    once in less time than it takes to trace them.
+    """
+    return compile_over(model, function, ranks) if keras.config.backend() == "jax" else function
 
 
 def _differentiate(function: Callable[..., Any], inputs: list[Any]) -> tuple[Any, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_prepared import plan, prepared
 
 from nmt.analysis.comparison.interactions import choose_findings, score_slices
 from nmt.analysis.comparison.slices import (
@@ -16,8 +18,12 @@ from nmt.analysis.comparison.slices import (
     frequency_classes,
     list_words,
     make_slices,
+    read_source_words,
+    read_training_words,
 )
 from nmt.inference.significance import Statistics, count_statistics
+from nmt.runs.corpus import read_corpus
+from nmt.runs.folder import RunFolder
 
 WORDS = TrainingWords(
     {"ya": 90, "la": 500, "casa": 20, "es": 400, "roja": 3, "no": 200, "tengo": 30},
@@ -188,3 +194,18 @@ def test_corrected_p_values_hold_their_level_without_a_difference() -> None:
         results = score_slices(first, second, SLICES, EXCHANGES)
         found += bool(choose_findings(first, second, results, EXCHANGES))
     assert found <= 6  # 2 are expected; more than 6 of 40 have a probability of 0.3%
+
+
+def test_training_words_are_those_of_the_corpus_or_of_the_sources(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    """A prepared corpus has no text of its pairs."""
+    run = RunFolder.open(tiny_run)
+    words = read_training_words(run, read_corpus(run, lambda line: None))
+    assert words.source
+    assert words.target
+    pairs = [(f"rojo w{i}a", f"red v{i}b") for i in range(60)]
+    without_text = read_training_words(run, prepared(plan(tmp_path, pairs)))
+    assert without_text == read_source_words(run)
+    assert without_text.source
+    assert not without_text.target

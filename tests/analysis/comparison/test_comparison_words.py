@@ -17,7 +17,6 @@ from nmt.analysis.comparison.words import (
     find_leads,
     rank_changes,
     score_frequencies,
-    sign_test,
 )
 from nmt.analysis.heads.alignment import Sentences
 
@@ -35,13 +34,6 @@ def test_f1_by_frequency_by_hand() -> None:
     assert common.f1 == pytest.approx((200 * 2 / 6, 200 * 1 / 5))
     assert scores["10 to 99"].f1 == pytest.approx((100.0, 0.0))
     assert scores["0"].f1 == (0.0, 0.0)
-
-
-def test_the_sign_test_by_hand() -> None:
-    assert sign_test(0, 0) == 1.0
-    assert sign_test(2, 2) == 1.0
-    assert sign_test(5, 0) == pytest.approx(2 / 32)
-    assert sign_test(1, 7) == sign_test(7, 1) == pytest.approx(2 * (8 + 1) / 256)
 
 
 def test_leads_are_by_evidence_without_what_contains_them() -> None:
