@@ -2,7 +2,7 @@
 
 config.yaml       the full resolved configuration
 corpus.json       counts and digests of the splits, checksum of the tokenizer
-components.json   names of the objects that replaced what is configured, if there are any
+components.json   names of objects passed to `fit` in place of configured ones, if any
 tokenizer.*       the tokenizer
 checkpoints/      step_*.npz (the last few, complete), best.npz (weights only), start.npz (weights
                   that are not trained, if there are any)

@@ -51,7 +51,7 @@ _AFTER_OBJECT = re.compile(
 _PREPOSITIONS = "a|á|ante|contra|de|en|entre|hacia|para|por|sin|sobre|tras"
 _TO_ONE = re.compile(rf"\b(?:(?P<before>{_PREPOSITIONS}) ti|(?P<con>con)tigo)\b", re.I)
 _TO_SEVERAL = re.compile(rf"\b(?:(?P<before>{_PREPOSITIONS})|(?P<con>con)) vosotros\b", re.I)
-# Other words for "you", or for what it is, tell the number: "a ti te digo", "vosotros mismos".
+# Other pronouns and adjectives can show whether "you" is singular or plural: "a ti te digo".
 _TELLS_NUMBER = re.compile(
     r"\b(?:t[eúu]|tus|tuy[oa]s?|os|vuestr[oa]s?|mism[oa]s?|sol[oa]s?|tod[oa]s?|much[oa]s)\b", re.I
 )
@@ -170,7 +170,7 @@ def list_contrasts(pairs: Sequence[Pair], language: str) -> list[Contrast]:
 
 
 def exchange_pronouns(number: int, text: str) -> Contrast | None:
-    """Return the contrast of an English text with the pronouns of others; None: it has none."""
+    """Return the contrast of an English text with other pronouns; None if it has no pronouns."""
     kind = find_kind(text)
     if kind is None:
         return None
