@@ -19,8 +19,12 @@ import bench_train
 from gpu_processes import find_error_line, stop
 
 ARCHIVE = "spa-eng-cd7b240980a01dc3.zip"  # the name that `data=tatoeba` gives it in its cache
-# Packages that a machine for numerical work on JAX usually lacks.
-WHEELS = ("hydra-core", "keras", "namex", "omegaconf", "optree")
+# Requirements of nmt that the GPU machine has, or that training on JAX does without.
+PRESENT = {
+    *("ctranslate2", "matplotlib", "numpy", "pillow", "pyyaml", "rich", "sacrebleu", "safetensors"),
+    *("sentencepiece", "tensorboard", "tensorflow", "tensorflow-text"),
+}
+INDIRECT = ("namex", "omegaconf", "optree")  # required by Keras and Hydra
 SOURCES = ("antlr4-python3-runtime",)  # published without a wheel
 TRANSFER_LIMIT = 64 * 2**20  # bytes
 REHEARSAL_DATA = ["data.dev=16", "data.test=16", "tokenizer.vocabulary_size=500"]
@@ -83,12 +87,15 @@ def fetch_wheels(folder: Path, python: str) -> None:
     def pinned(names: Sequence[str]) -> list[str]:
         return [f"{name}=={metadata.version(name)}" for name in names]
 
+    lines = [line for line in metadata.requires("nmt") or () if "extra ==" not in line]
+    required = {re.split(r"[^\w.-]", line)[0].lower() for line in lines}
+    wheels = sorted({*required - PRESENT, *INDIRECT})
     machine = platform.machine()
     tags = [f"{tag}_{machine}" for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")]
     platforms = [argument for tag in tags for argument in ("--platform", tag)]
     target = ["--python-version", python, "--implementation", "cp", *platforms]
     destination = ["--no-deps", "--dest", str(folder)]
-    pip("download", *destination, "--only-binary=:all:", *target, *pinned(WHEELS))
+    pip("download", *destination, "--only-binary=:all:", *target, *pinned(wheels))
     pip("wheel", "--no-deps", "--wheel-dir", str(folder), *pinned(SOURCES))
 
 
