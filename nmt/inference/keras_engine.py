@@ -38,9 +38,12 @@ class KerasEngine:
         self.model = model
         self._aligner = aligner or Aligner()
         on_tensorflow = keras.config.backend() == "tensorflow"
-        self.parallel = cores() if on_tensorflow and not gpus() else 1
+        on_gpu = bool(gpus())
+        self.parallel = cores() if on_tensorflow and not on_gpu else 1
         self.max_length = model.max_length
-        self._programs = SteppedPrograms(model) if on_tensorflow else OneCallPrograms(model)
+        self._programs = (
+            SteppedPrograms(model) if on_tensorflow else OneCallPrograms(model, on_gpu=on_gpu)
+        )
         self._attention = compile_over(model, self._weights, (2, 2))
         self._scores = compile_over(model, self._log_probs, (2, 2, 2))
 

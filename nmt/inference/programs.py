@@ -25,13 +25,19 @@ _SHRINK_SHARE = 0.75  # finished sentences leave the batch if at most this share
 class OneCallPrograms:
     """Programs that search from beginning to end, over few shapes: for JAX, which compiles each.
 
+    Args:
+        model: the model to search with.
+        on_gpu: pad lengths to 16, 64, 256, …: a GPU compiles a shape for longer than it computes
+            padding.
+
     Attributes:
         compiled: the programs, by the options that select them.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, on_gpu: bool = False) -> None:
         self.compiled: dict[StaticOptions, Any] = {}
         self._model = model
+        self._round_up = _round_up_to_power if on_gpu else round_up
         self._lock = threading.Lock()
 
     def search(
@@ -47,9 +53,9 @@ class OneCallPrograms:
         """
         count, width = source.shape
         rows = 1 << (count - 1).bit_length()
-        width = min(round_up(width), self._model.max_length)
+        width = min(self._round_up(width), self._model.max_length)
         source, constraints, keys = _fill_batch(source, constraints, keys, rows, width)
-        room = np.arange(round_up(int(constraints.limits.max())))
+        room = np.arange(self._round_up(int(constraints.limits.max())))
         with self._lock:
             if options not in self.compiled:
                 self.compiled[options] = self._compile(options)
@@ -265,6 +271,11 @@ def make_algorithm(model: Decoder, options: StaticOptions, *, key: Any = None) -
 def round_up(length: int, step: int = LENGTH_STEP) -> int:
     """Return the smallest multiple of ``step`` that is not below ``length``."""
     return -(-length // step) * step
+
+
+def _round_up_to_power(length: int) -> int:
+    """Return the smallest of 16, 64, 256, … that is not below ``length``."""
+    return 1 << max(4, round_up((length - 1).bit_length(), 2))
 
 
 def pad_sequences(sequences: Sequence[np.ndarray], step: int = 1) -> np.ndarray:

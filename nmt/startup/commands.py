@@ -7,7 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from nmt.startup.compilation import use_compilation_cache
+from nmt.startup.compilation import compile_sooner_on_gpus, use_compilation_cache
 from nmt.startup.devices import one_thread_per_operation
 from nmt.startup.memory import collect_rarely, keep_freed_memory, return_large_blocks
 
@@ -30,6 +30,7 @@ def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
     collect_rarely()
     if deterministic:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
+    compile_sooner_on_gpus()
     use_compilation_cache(cache_dir / "compiled")
 
 
@@ -47,6 +48,7 @@ def set_up_serving() -> None:
 
 def _set_up_decoding() -> None:
     collect_rarely()
+    compile_sooner_on_gpus()
     one_thread_per_operation()
     warn_in_one_line()
 

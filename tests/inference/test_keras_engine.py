@@ -14,11 +14,13 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import BOS, EOS, PAD
+from nmt.inference import keras_engine
 from nmt.inference.compiled import compile_over
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.keras_engine import KerasEngine, sampling_keys
 from nmt.inference.programs import make_algorithm, search_in_graph, start_state
 from nmt.inference.search import FREE, Constraints, run
+from nmt.startup.devices import Gpu
 
 Array = NDArray[Any]
 Tokens = tuple[int, ...]
@@ -388,3 +390,19 @@ def test_numbers_are_inputs_of_a_compiled_search(compilations: Callable[[], int]
     # With and without coverage, one wanted or several; and with and without a nucleus.
     assert engine.programs == 6
     assert compilations() == compiled_so_far > 0
+
+
+@pytest.mark.backend
+def test_on_a_gpu_batches_of_other_lengths_share_a_program(
+    monkeypatch: pytest.MonkeyPatch, compilations: Callable[[], int]
+) -> None:
+    monkeypatch.setattr(keras_engine, "gpus", lambda: [Gpu("H200", (9, 0))])
+    engine = KerasEngine(WALK)
+    beam = BeamOptions(WIDE, 0.6)
+    compiled = []
+    for length, limit in ((3, 5), (12, 7)):  # a CPU pads to 8 and 16
+        sources, limits = [np.arange(length, dtype=np.int32) % 7 + 4], np.array([limit], np.int32)
+        [hypotheses] = engine.search(sources, limits, beam, NO_PREFIX)
+        check(hypotheses, WALK.best(with_end(sources[0]), limit, 0.6, 0.0, 1))
+        compiled.append(compilations())
+    assert compiled[1] == compiled[0] > 0

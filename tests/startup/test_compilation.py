@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.startup import compilation
-from nmt.startup.compilation import use_compilation_cache
+from nmt.startup.compilation import compile_sooner_on_gpus, use_compilation_cache
 from nmt.startup.nvidia import NvidiaDriver
 
 pytestmark = pytest.mark.xdist_group("compilation")
@@ -48,6 +48,7 @@ for program, factor in json.loads(sys.argv[2]):
     kept = {name: time for name, time in files.items() if "atime" not in name}
     print(json.dumps([result, kept]))
 """
+FUSION, TRITON = compilation._SLOW_TO_COMPILE
 PROGRAMS = ("tensorflow", "jax")
 Result = tuple[float, dict[str, int]]  # of a program, and the kept files with their times
 
@@ -105,6 +106,30 @@ def test_flags_of_the_user_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
     use_compilation_cache(tmp_path / "elsewhere")
     assert os.environ["TF_XLA_FLAGS"] == once
+
+
+@pytest.mark.parametrize(
+    ("backend", "driver", "flags", "expected"),
+    [
+        ("jax", NvidiaDriver("580", ("H200",)), "", [FUSION, TRITON]),
+        ("jax", NvidiaDriver("580", ("H200",)), f"--mine --{TRITON}=true", [FUSION]),
+        ("jax", None, "--mine", []),
+        ("tensorflow", NvidiaDriver("580", ("H200",)), "--mine", []),
+    ],
+)
+def test_on_gpus_jax_compiles_without_long_searches(
+    monkeypatch: pytest.MonkeyPatch,
+    backend: str,
+    driver: NvidiaDriver | None,
+    flags: str,
+    expected: list[str],
+) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    monkeypatch.setattr(compilation, "nvidia_driver", lambda: driver)
+    compile_sooner_on_gpus()
+    added = [f"--{name}=false" for name in expected]
+    assert os.environ["XLA_FLAGS"].split() == [*flags.split(), *added]
 
 
 def test_a_folder_with_a_space_is_not_passed_to_tensorflow(
