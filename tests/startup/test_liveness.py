@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -17,10 +18,15 @@ from nmt.startup.liveness import PeerMonitor
 
 
 def find_engine_port() -> int:
-    """Return a port such that the one that the monitor derives from it is free."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = int(probe.getsockname()[1])
-    return port - 10_000 if port >= 20_000 else port + 10_000
+    """Return a port such that the one that the monitor derives from it is free.
+
+    It is below those that systems give to connections and to servers without a port of their own,
+    so that no other process takes it meanwhile.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("", port)):
+            return port - 10_000
 
 
 class Three:
@@ -141,6 +147,6 @@ def test_silence_counts_as_death() -> None:
 
 def test_who_never_comes_is_missed() -> None:
     with pytest.raises(UserError, match=r"timed out waiting for workers: 1 \(127.0.0.1:1\)"):
-        PeerMonitor(("127.0.0.1:23456", "127.0.0.1:1"), 0, timeout=0.05)
+        PeerMonitor((f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1"), 0, timeout=0.05)
     with pytest.raises(UserError, match="timed out waiting for worker 0"):
-        PeerMonitor(("127.0.0.1:23457", "127.0.0.1:1"), 1, timeout=0.05)
+        PeerMonitor((f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1"), 1, timeout=0.05)
