@@ -52,13 +52,15 @@ def make_trainer(
     planned, stages = _plan_fitting(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
     precision = config.training.precision
-    model = building.build_model(config, tokenizer.vocabulary_size, precision=precision)
+    model = building.build_model(
+        config, tokenizer.vocabulary_size, precision=precision, model_class=components.model
+    )
     initialize_weights(model, config, folder, tokenizer, console.print)
     step, fitted = make_step_that_fits(model, planned, stages, process_group, components)
     if fitted != config and process_group.is_main_process:
         folder.write_config(fitted)
     console.print(describe_choices(fitted))
-    summary = describe(fitted, stages, model)
+    summary = describe(fitted, stages, model, components.names.get("model"))
     console.print(summary)
     if process_group.replicas > 1:
         count = process_group.processes
@@ -101,24 +103,30 @@ def _plan_fitting(
     return replace(fitted, tokenizer=vocabulary), stages
 
 
-def describe(config: Config, stages: Sequence[BatchPlan], model: Model) -> str:
+def describe(
+    config: Config, stages: Sequence[BatchPlan], model: Model, class_name: str | None = None
+) -> str:
     """Return a few lines about batches and model.
 
     Args:
         config: the resolved configuration.
         stages: training batches of each stage.
         model: the model, built.
+        class_name: of the model, if it is not the configured one, whose operations are known.
     """
-    flops = count_training_flops_per_token(model.sizes.costs)
     lines = []
     for number, plan in enumerate(stages, 1):
         lines.append((f"stage {number}: " if len(stages) > 1 else "") + _describe_batches(plan))
+    of_class = "" if class_name is None else f" of {class_name}"
     lines.append(
-        f"{model.count_params():,} parameters{_describe_trained(model)}, "
+        f"{model.count_params():,} parameters{of_class}{_describe_trained(model)}, "
         f"{config.training.precision}, dropout {config.model.dropout}:"
     )
     lines += [f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()]
-    return "\n".join([*lines, f"{flops / 1e6:,.1f} MFLOP per token in training"])
+    if class_name is None:
+        flops = count_training_flops_per_token(model.sizes.costs)
+        lines.append(f"{flops / 1e6:,.1f} MFLOP per token in training")
+    return "\n".join(lines)
 
 
 def _describe_batches(plan: BatchPlan) -> str:

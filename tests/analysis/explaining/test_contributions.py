@@ -196,5 +196,5 @@ def test_contributions_by_hand() -> None:
 
 def test_a_recurrent_model_is_refused() -> None:
     model = Recurrent(RecurrentSizes(**RECURRENT))
-    with pytest.raises(UserError, match="need a transformer: this is a recurrent model"):
+    with pytest.raises(UserError, match=r"need nmt\.model\.Transformer: this is a Recurrent"):
         make_contributions(model)
