@@ -129,8 +129,8 @@ class KerasEngine:
         names = [kind.name for kind in self.model.attention_kinds if kind.is_cross]
         if not names:
             raise UserError(
-                "alignments need attention between target and source: give one run, not several, "
-                "whose model has it"
+                "alignments need attention, which this model or ensemble lacks: give one run that "
+                "has it"
             )
         layers = self._attention(*self._forced(sources, targets)[:2])[names[0]]
         weights = np.asarray(layers[self._aligner.choose_layer(len(layers))]).mean(1)  # [B, T, S]

@@ -122,7 +122,7 @@ def _measure_layers(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) 
     if not kinds:
         return None
     attentions = [
-        weights[kind.name]
+        weights[kinds[0].name]
         for start in range(0, len(sources), translator.decoding.batch_size)
         for weights in engine.attention(
             sources[start : start + translator.decoding.batch_size],
