@@ -19,6 +19,7 @@ from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.costs import count_training_flops_per_token
+from nmt.model.decoding_gap import measure_decoding_gap
 from nmt.runs import building
 from nmt.runs.folder import RunFolder
 from nmt.training.adapting import initialize_weights
@@ -31,6 +32,8 @@ from nmt.training.preparation import plan_dev, plan_training
 from nmt.training.process_group import ProcessGroup
 from nmt.training.session import Session
 
+# Of `measure_decoding_gap`: rounding of float16 gives 0.002, a convolution across pairs 0.2
+LARGEST_GAP = 0.02
 LONG_SHARE = 0.01  # share of the training pairs that are too long, from which a hint is shown
 
 
@@ -51,10 +54,7 @@ def make_trainer(
     tokenizer = folder.load_tokenizer()
     planned, stages = _plan_fitting(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
-    precision = config.training.precision
-    model = building.build_model(
-        config, tokenizer.vocabulary_size, precision=precision, model_class=components.model
-    )
+    model = _build_model(config, tokenizer.vocabulary_size, components, console)
     initialize_weights(model, config, folder, tokenizer, console.print)
     step, fitted = make_step_that_fits(model, planned, stages, process_group, components)
     if fitted != config and process_group.is_main_process:
@@ -89,6 +89,23 @@ def make_trainer(
         summary=summary,
     )
     return session, trainer
+
+
+def _build_model(
+    config: Config, vocabulary_size: int, components: Components, console: Console
+) -> Model:
+    """Build the model; warn if one of a class from Python decodes something else than it trains."""
+    model_class, precision = components.model, config.training.precision
+    model = building.build_model(
+        config, vocabulary_size, precision=precision, model_class=model_class
+    )
+    if model_class is not None and (gap := measure_decoding_gap(model)) > LARGEST_GAP:
+        console.print(
+            f"warning: model={components.names['model']} decodes other logits than it trains (by "
+            f"{gap:.2f} standard deviations): a layer mixes tokens of other pairs or of padding, "
+            "or step() differs from the call"
+        )
+    return model
 
 
 def _plan_fitting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import re
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from rich.console import Console
 
 from nmt import Translator, explain
 from nmt.config import Config
@@ -327,6 +329,23 @@ def test_objects_that_are_no_class_are_refused() -> None:
     built = Gated(vocabulary_size=9, **sizes, **layers)
     with pytest.raises(UserError, match=r"Gated\(\.\.\.\) is built .* pass model=Gated$"):
         Components(model=built)
+
+
+class Shifted(Transformer):
+    """Adds to each source token the one before it, whichever pair it is of."""
+
+    def encode_embedded(self, x: Any, mask: Any, **arguments: Any) -> Any:
+        return super().encode_embedded(x + ops.roll(x, 1, axis=1), mask, **arguments)
+
+
+def test_a_model_that_decodes_something_else_is_named(kept: Workshop) -> None:
+    shown = io.StringIO()
+    few = *FEW, "training.max_steps=1", "data.dev=0", "data.test=0"
+    for model in (Shifted, Gated):
+        kept.train(*few, model=model, console=Console(file=shown, width=300))
+    assert re.findall("warning: .*decodes other", shown.getvalue()) == [
+        "warning: model=Shifted decodes other"
+    ]
 
 
 class Wide(FeedForward): ...
