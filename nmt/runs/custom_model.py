@@ -1,8 +1,8 @@
 """Model classes from Python, which a run folder stores the name of only.
 
 A class, or a function in its place, is called as ``model_class(sizes, name=..., dtype=...)``, like
-`nmt.model.Transformer`, and makes a `nmt.model.EncoderDecoder`: see there for what one implements.
-The configuration decides ``sizes``, and the tokenizer their vocabulary size.
+`nmt.model.Transformer`. It returns a `nmt.model.EncoderDecoder`, whose docstring lists the methods
+to implement. The sizes are configured, except for the vocabulary size, which is the tokenizer's.
 """
 
 from __future__ import annotations

@@ -134,9 +134,9 @@ def describe(
     lines = []
     for number, plan in enumerate(stages, 1):
         lines.append((f"stage {number}: " if len(stages) > 1 else "") + _describe_batches(plan))
-    of_class = "" if class_name is None else f" of {class_name}"
+    suffix = "" if class_name is None else f" of {class_name}"
     lines.append(
-        f"{model.count_params():,} parameters{of_class}{_describe_trained(model)}, "
+        f"{model.count_params():,} parameters{suffix}{_describe_trained(model)}, "
         f"{config.training.precision}, dropout {config.model.dropout}:"
     )
     lines += [f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()]

@@ -262,9 +262,9 @@ def test_a_model_without_attention_trains_and_translates(kept: Workshop) -> None
     translator = kept.train(*few, model=Bag).translator()
     engine, sources = translator.keras_engine(), translator.tokenizer.encode(SENTENCES)
     limits, options = np.array([6, 6], np.int32), BeamOptions(2, length_penalty=0.0)
-    found = [best for [best] in engine.search(sources, limits, options, np.zeros(0, np.int32))]
-    scores = engine.score(sources, [np.array(best.tokens[:-1], np.int32) for best in found])
-    for best, log_probs in zip(found, scores, strict=True):
+    hypotheses = [best for [best] in engine.search(sources, limits, options, np.zeros(0, np.int32))]
+    scores = engine.score(sources, [np.array(best.tokens[:-1], np.int32) for best in hypotheses])
+    for best, log_probs in zip(hypotheses, scores, strict=True):
         assert best.tokens[-1] == EOS
         assert sum(log_probs) == pytest.approx(best.log_prob, abs=1e-4)
     [attention] = translator.attentions([("Hoy hace frío.", "It is cold today.")])

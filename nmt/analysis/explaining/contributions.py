@@ -68,7 +68,7 @@ def check_transformer(model: Model) -> Transformer:
         return model
     raise UserError(
         "source and prefix contributions and the logit lens need nmt.model.Transformer: this is a "
-        f"{type(model).__name__}, which they cannot decompose"
+        f"{type(model).__name__} model, which they cannot decompose"
     )
 
 
@@ -79,7 +79,7 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
     mark, and of targets with their end mark: a list of int [S] or [T] each.
 
     Raises:
-        UserError: the model is not a transformer.
+        UserError: see `check_transformer`.
     """
     transformer = check_transformer(model)
 
