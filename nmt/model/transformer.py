@@ -82,7 +82,7 @@ class Transformer(EncoderDecoder):
     >>> model = Transformer(vocabulary_size=8000, d_model=256, num_heads=4, ffn_width=1024,
     ...                     encoder_layers=3, decoder_layers=3, dropout=0.1)
 
-    A subclass may set other classes of blocks.
+    A subclass may set `encoder_block_class` and `decoder_block_class`.
 
     Args:
         sizes: its sizes; None: the fields of `Sizes` are keywords, and those of

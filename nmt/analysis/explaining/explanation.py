@@ -137,16 +137,12 @@ def explain(
 
     Raises:
         UserError: the sentence is empty or longer than a segment, the translation has no such word,
-            ``not_`` lacks ``why`` or is the word itself, or no Keras model with gradients is
-            available.
+            ``not_`` lacks ``why`` or is the word itself, or no Keras model is available.
     """
     if not_ is not None and why is None:
         raise UserError(f"--not {not_} needs --why WORD, the word of the translation")
     translator = translator.with_keras_engine(_FEATURE)
     model, tokenizer = translator.keras_engine(_FEATURE).model, translator.tokenizer.target
-    if not hasattr(model, "score_embedded"):  # a custom model may lack it
-        name = type(model).__name__
-        raise UserError(f"{_FEATURE} needs embed_tokens and score_embedded, which {name} lacks")
     trace = record(translator, sentence, beam_size=beam_size)
     segment = translator.segmenter.segment_whole(sentence)
     source, tokens = np.append(segment.ids, EOS), trace.tokens(trace.finished[0])
