@@ -50,9 +50,9 @@ class Listing(NamedTuple):
 
     def are_numbers(self) -> list[bool]:
         """Return whether each column holds numbers; the first column has names."""
-        columns = zip(*self.rows, strict=True)
+        columns = zip(self.header, *self.rows, strict=True)
         numbers = [
-            all(not cell or cell[0] in _NUMBER_STARTS for cell in cells) for cells in columns
+            all(not cell or cell[0] in _NUMBER_STARTS for cell in cells) for _, *cells in columns
         ]
         return [False, *numbers[1:]]
 

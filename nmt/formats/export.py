@@ -9,6 +9,7 @@ from typing import Any
 
 from nmt.config import Config
 from nmt.config.data import list_tags
+from nmt.errors import UserError
 from nmt.files import write_json
 from nmt.formats.comparison import Comparison, compare, read_samples
 from nmt.formats.folder import replace_folder
@@ -18,7 +19,10 @@ from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
+from nmt.runs.custom_model import check_model_class, read_model_name
 from nmt.runs.folder import RunFolder
+
+_TRACED_FORMATS = ("savedmodel", "tflite")  # of any model; the others know the package's own
 
 
 class ExportMismatchError(Exception):
@@ -54,6 +58,12 @@ def export_run(
         UserError: the run has no weights, or the format does not support it.
     """
     config = replace_search(run.config, beam_size, length_penalty)
+    check_model_class(run)
+    if run.model_class is not None and format_name not in _TRACED_FORMATS:
+        raise UserError(
+            f"{format_name} has no model={read_model_name(run)}, a class from Python: choose from: "
+            f"{', '.join(_TRACED_FORMATS)}"
+        )
     model, tokenizer = run.load_model(), run.load_tokenizer()
     translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config)
     probes = config.training.probes or []

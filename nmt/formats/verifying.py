@@ -22,6 +22,7 @@ from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.quality_model import QualityModel
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
+from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, DEV_OUTPUTS_FILE, METRICS_FILE, RunFolder
 from nmt.text.source_words import WORDS_FILE
 
@@ -126,10 +127,14 @@ class _Reader:
 
     @cached_property
     def _shapes(self) -> Shapes | None:
-        """Expected shapes of the weights; None if tokenizer or configuration are damaged."""
+        """Expected shapes of the weights.
+
+        None: tokenizer or configuration are damaged, or the model's class is one from Python.
+        """
         from nmt.runs.building import build_model
 
         try:
+            check_model_class(self._run)
             size = self._run.load_tokenizer().vocabulary_size
             model = build_model(self._run.config, size, precision="float32")
         except UserError:

@@ -131,7 +131,10 @@ class KerasEngine:
         """Return how much target tokens are aligned to source tokens: see `Engine.align`."""
         names = [kind.name for kind in self.model.attention_kinds if kind.is_cross]
         if not names:
-            raise UserError("alignments need attention, which an ensemble lacks: give one run")
+            raise UserError(
+                "alignments need attention, which this model or ensemble lacks: give one run that "
+                "has it"
+            )
         layers = self._attention(*self._forced(sources, targets)[:2])[names[0]]
         weights = np.asarray(layers[self._aligner.choose_layer(len(layers))]).mean(1)  # [B, T, S]
         return [

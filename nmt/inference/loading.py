@@ -13,6 +13,7 @@ from nmt.errors import UserError
 from nmt.inference.alignment import Aligner
 from nmt.inference.engines import Engines
 from nmt.inference.lexicon import Lexicon
+from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -43,12 +44,15 @@ def load_engines(
 
     Raises:
         UserError: the weights are missing, the engine cannot hold them, the runs have different
-            tokenizers, or a quantization is given but CTranslate2 does not search.
+            tokenizers, a quantization is given but CTranslate2 does not search, or see
+            `check_model_class`.
     """
     from nmt.formats.weights.ctranslate2 import NotConvertibleError
 
     if name not in ENGINES:
         raise UserError(f"unknown engine {name!r}; choose from: {', '.join(ENGINES)}")
+    for folder in folders:
+        check_model_class(folder)
     if len(folders) > 1:
         return Engines(_load_ensemble(folders, tokenizer, name, quantization, log))
     [folder] = folders

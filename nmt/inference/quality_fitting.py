@@ -85,7 +85,9 @@ def fit_run(
         if folder.config.model.decoder_layers > 1:
             lexicon.layer = _measure_layers(folder, corpus.dev[:_LAYER_PAIRS], lexicon)
             lexicon.save(folder.path)
-        translator = Translator.load(folder.path, engine=engine, unit="line")
+        translator = Translator.load(
+            folder.path, model=folder.model_class, engine=engine, unit="line"
+        )
         model = fit_quality(translator, corpus.dev, lexicon)
     except UserError as error:  # such as a model without attention
         log(f"no confidence: {error}")
@@ -109,16 +111,18 @@ def _measure_layers(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) 
     """Return the layer whose attention agrees best with the lexicon; None: it has no layers."""
     from nmt.inference.translator import Translator
 
-    translator = Translator.load(folder.path, engine="keras")
+    translator = Translator.load(folder.path, model=folder.model_class, engine="keras")
     engine, tokenizer = translator.keras_engine("attention"), translator.tokenizer
     most = engine.max_length - 1
     sources = tokenizer.encode([pair.source for pair in pairs])
     targets = tokenizer.target.encode([pair.target for pair in pairs])
     fitting = [i for i, ids in enumerate(sources) if max(len(ids), len(targets[i])) <= most]
     sources, targets = [sources[i] for i in fitting], [targets[i] for i in fitting]
-    [kind] = [kind for kind in engine.model.attention_kinds if kind.is_cross]
+    kinds = [kind for kind in engine.model.attention_kinds if kind.is_cross]
+    if not kinds:
+        return None
     attentions = [
-        weights[kind.name]
+        weights[kinds[0].name]
         for start in range(0, len(sources), translator.decoding.batch_size)
         for weights in engine.attention(
             sources[start : start + translator.decoding.batch_size],

@@ -19,6 +19,7 @@ from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Results, Translation
 from nmt.inference.segmenting import Segmenter
+from nmt.runs.custom_model import ModelClass
 from nmt.text.context import PreviousSentences
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.source_words import SourceWords
@@ -129,6 +130,7 @@ class Translator:
         cls,
         run: str | Path | Sequence[str | Path] = "runs/latest",
         *,
+        model: ModelClass | None = None,
         engine: str = "auto",
         quantization: str | None = None,
         unit: str | None = None,
@@ -140,6 +142,7 @@ class Translator:
         Args:
             run: a run folder; or several with the same tokenizer, whose log-probabilities are
                 averaged: by the Keras engine only, and without attention.
+            model: the class that `nmt.fit` was called with as ``model``; None: it was not.
             engine: one of `nmt.config.decoding.ENGINES`: "keras" runs the Keras model;
                 "ctranslate2" runs the same weights in C++, but neither samples nor returns
                 attention; "auto" uses CTranslate2 where it can hold the model, and Keras for all
@@ -153,14 +156,14 @@ class Translator:
             log: called with the name of the engine that was loaded.
 
         Raises:
-            UserError: the run or its weights are missing, the engine cannot hold them, or the runs
-                have different tokenizers.
+            UserError: the run or its weights are missing, the engine cannot hold them, the runs
+                have different tokenizers, or were trained with another class than ``model``.
         """
         from nmt.inference.loading import load_engines
         from nmt.runs.folder import RunFolder
 
         paths = [run] if isinstance(run, str | Path) else run
-        folders = [RunFolder.open(Path(path)) for path in paths]
+        folders = [RunFolder.open(Path(path), model) for path in paths]
         tokenizer = folders[0].load_tokenizer()
         return cls.from_config(
             load_engines(folders, tokenizer, engine, quantization, log),

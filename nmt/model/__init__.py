@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
-    from nmt.model.blocks import DecoderBlock, EncoderBlock
+    from nmt.model.blocks import DecoderBlock, EncoderBlock, FeedForward
+    from nmt.model.encoder_decoder import EncoderDecoder
     from nmt.model.layers import TokenEmbedding
     from nmt.model.recurrent import Recurrent
     from nmt.model.sizes import AttentionSizes, RecurrentSizes, Sizes
@@ -27,6 +28,8 @@ __all__ = [
     "CrossAttention",
     "DecoderBlock",
     "EncoderBlock",
+    "EncoderDecoder",
+    "FeedForward",
     "Recurrent",
     "RecurrentSizes",
     "SelfAttention",
@@ -41,6 +44,8 @@ _MODULES = {
     "CrossAttention": "attention_roles",
     "DecoderBlock": "blocks",
     "EncoderBlock": "blocks",
+    "EncoderDecoder": "encoder_decoder",
+    "FeedForward": "blocks",
     "Recurrent": "recurrent",
     "RecurrentSizes": "sizes",
     "SelfAttention": "attention_roles",

@@ -80,6 +80,7 @@ class _Block(SizedLayer):
 
     sizes_class = BlockSizes
     default_sizes = BLOCK_DEFAULTS
+    feed_forward_class: type[keras.layers.Layer] = FeedForward
     sizes: BlockSizes
 
     def __init__(
@@ -93,7 +94,9 @@ class _Block(SizedLayer):
         self.generator = None
         if sizes is None and any(rates):
             self.generator = keras.random.SeedGenerator(seed)
-        self.feed_forward = FeedForward(self.sizes, name="feed_forward", dtype=self.dtype_policy)
+        self.feed_forward = self.feed_forward_class(
+            self.sizes, name="feed_forward", dtype=self.dtype_policy
+        )
         self.feed_forward_norm = self._normalization("feed_forward_norm")
 
     def _normalization(self, name: str) -> keras.layers.Layer:
@@ -104,7 +107,8 @@ class _Block(SizedLayer):
     def build(self, x_shape: Any = None, *other_shapes: Any, **named_shapes: Any) -> None:
         """Create the weights of every layer; their shapes depend on the sizes only."""
         for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.build((None, None, self.sizes.d_model))
+            if not layer.built:
+                layer.build((None, None, self.sizes.d_model))
         self.built = True
 
     def compute_output_shape(self, x_shape: Any, *other_shapes: Any, **named_shapes: Any) -> Any:
@@ -169,9 +173,11 @@ class _Block(SizedLayer):
 class EncoderBlock(_Block):
     """Self-attention and feed-forward, each in a residual branch."""
 
+    attention_class = SelfAttention
+
     def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
-        self.attention = SelfAttention(
+        self.attention = self.attention_class(
             self.sizes.self_attention, name="self_attention", dtype=self.dtype_policy
         )
         self.attention_norm = self._normalization("self_attention_norm")
@@ -213,14 +219,17 @@ class EncoderBlock(_Block):
 class DecoderBlock(_Block):
     """Causal self-attention, cross-attention and feed-forward, each in a residual branch."""
 
+    self_attention_class = CausalSelfAttention
+    cross_attention_class = CrossAttention
+
     def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
-        self.self_attention = CausalSelfAttention(
+        self.self_attention = self.self_attention_class(
             self.sizes.self_attention, name="causal_self_attention", dtype=self.dtype_policy
         )
         self.self_attention.standalone = sizes is None  # adds causality to any mask
         self.self_attention_norm = self._normalization("causal_self_attention_norm")
-        self.cross_attention = CrossAttention(
+        self.cross_attention = self.cross_attention_class(
             self.sizes.cross_attention, name="cross_attention", dtype=self.dtype_policy
         )
         self.cross_attention_norm = self._normalization("cross_attention_norm")

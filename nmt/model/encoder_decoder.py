@@ -46,10 +46,17 @@ def take_positions(x: Tensor, positions: Tensor) -> Tensor:
 class EncoderDecoder(SizedLayer, keras.Model):
     """The part of `nmt.model.contract.Model` that all models share; see there for its methods.
 
-    Weights exist as soon as a model is constructed. Dropout is on when a key is passed, and when
-    Keras trains the model (``fit``). Subclasses have a `TokenEmbedding` called ``embedding``,
-    implement `forward`, and decode with states that have the methods `reorder`, `grow` and
-    `growing_axes`.
+    Weights exist as soon as a model is constructed: a constructor ends with ``self.build()``.
+    Dropout is on when a key is passed, and when Keras trains the model (``fit``).
+
+    Subclasses have a `TokenEmbedding` called ``embedding`` and implement
+
+    - to be trained: `forward`;
+    - to be searched, which evaluations do, too: `start`, `step`, `capacity`, and states that have
+      the methods `reorder`, `grow` and `growing_axes`, and for coverage the fields ``coverage`` and
+      ``memory_mask``: see `Decoder`;
+    - to show attention: ``attention_kinds``, `attention_layers`, and weights from `forward`;
+    - to be explained: `embed_tokens` and `score_embedded`.
     """
 
     adapter_patterns: ClassVar[tuple[str, ...]] = ("value", "inner", "outer")  # of `add_adapters`
@@ -69,7 +76,8 @@ class EncoderDecoder(SizedLayer, keras.Model):
         if self.built:
             return
         for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.build((None, None, self.sizes.hidden_width))
+            if not layer.built:
+                layer.build((None, None, self.sizes.hidden_width))
         self.built = True
 
     def call(

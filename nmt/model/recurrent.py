@@ -104,7 +104,8 @@ class Recurrent(EncoderDecoder):
             for i in range(sizes.decoder_layers if sizes.bridge else 0)
         ]
         self.reading = Reading(sizes, name="reading", dtype=policy)
-        self.build()
+        if type(self).__init__ is Recurrent.__init__:  # a subclass may add layers
+            self.build()
 
     def attention_layers(self, kind: str) -> list[Reading]:
         """See `Model.attention_layers`."""

@@ -82,6 +82,8 @@ class Transformer(EncoderDecoder):
     >>> model = Transformer(vocabulary_size=8000, d_model=256, num_heads=4, ffn_width=1024,
     ...                     encoder_layers=3, decoder_layers=3, dropout=0.1)
 
+    A subclass may set `encoder_block_class` and `decoder_block_class`.
+
     Args:
         sizes: its sizes; None: the fields of `Sizes` are keywords, and those of
             `TRANSFORMER_DEFAULTS` may be left out.
@@ -94,6 +96,8 @@ class Transformer(EncoderDecoder):
 
     default_sizes = TRANSFORMER_DEFAULTS
     attention_kinds = (ENCODER, DECODER, CROSS)
+    encoder_block_class = EncoderBlock
+    decoder_block_class = DecoderBlock
     sizes: Sizes
 
     def __init__(self, sizes: Sizes | None = None, **kwargs: Any) -> None:
@@ -116,11 +120,11 @@ class Transformer(EncoderDecoder):
             for causal, name in ((False, "encoder_bias"), (True, "decoder_bias"))
         )
         self.encoder_blocks = [
-            EncoderBlock(sizes, name=f"encoder_{i}", dtype=policy)
+            self.encoder_block_class(sizes, name=f"encoder_{i}", dtype=policy)
             for i in range(sizes.encoder_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(sizes, name=f"decoder_{i}", dtype=policy)
+            self.decoder_block_class(sizes, name=f"decoder_{i}", dtype=policy)
             for i in range(sizes.decoder_layers)
         ]
         # Pre-norm leaves the residual stream unnormalised: one more norm ends each stack.
@@ -130,7 +134,8 @@ class Transformer(EncoderDecoder):
                 keras.layers.LayerNormalization(epsilon=sizes.norm_epsilon, name=name, dtype=policy)
                 for name in ("encoder_norm", "decoder_norm")
             )
-        self.build()
+        if type(self).__init__ is Transformer.__init__:  # a subclass may add layers
+            self.build()
 
     def attention_layers(self, kind: str) -> list[MultiHeadAttention]:
         """See `Model.attention_layers`."""

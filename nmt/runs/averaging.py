@@ -15,7 +15,8 @@ from nmt.data.tokenizer import find_tokenizer_file
 from nmt.errors import UserError, attach_filename
 from nmt.runs.building import check_weight, choose_weights, make_sizes
 from nmt.runs.checkpoint import read_arrays, write_arrays
-from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, RunFolder
+from nmt.runs.custom_model import read_model_name
+from nmt.runs.folder import COMPONENTS_FILE, CONFIG_FILE, CORPUS_FILE, RunFolder
 
 # Files of a run that tell of its training, or of other weights than those of a checkpoint.
 _RECORDS = re.compile(r"(evaluation|scores)_.*\.json|.*\.jsonl|\..*")
@@ -46,6 +47,8 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
     for origin, run in zip(origins, runs, strict=True):
         if run.load_tokenizer().fingerprint != tokenizer.fingerprint:
             raise UserError(f"{run.path} has another tokenizer than {first.path}")
+        if read_model_name(run) != read_model_name(first):
+            raise UserError(f"{run.path} was trained with another model class than {first.path}")
         if _inference_sizes(run, tokenizer.vocabulary_size) != sizes:
             raise UserError(f"{run.path} has a model of other sizes than {first.path}")
         weights = _read_weights(origin, run)
@@ -56,7 +59,8 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
     means = {f"model/{name}": (s / len(origins)).astype(np.float32) for name, s in total.items()}
     tokenizer_file = find_tokenizer_file(first.path)
     assert tokenizer_file is not None, "the tokenizer was loaded"
-    names = (CONFIG_FILE, CORPUS_FILE, tokenizer_file.name)
+    names = [CONFIG_FILE, CORPUS_FILE, tokenizer_file.name]
+    names += [COMPONENTS_FILE] if first.read_components() else []
     return _write_run(first, names, output, means, {"mean_of": list(map(str, origins))})
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from nmt.config import Config, ModelConfig, RecurrentConfig
 from nmt.errors import UserError
 from nmt.model.sizes import RecurrentSizes, Sizes
+from nmt.runs.custom_model import ModelClass, build_custom
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.model.contract import Model
@@ -38,9 +39,23 @@ def set_seed(seed: int) -> None:
         np.random.seed(seed)  # noqa: NPY002
 
 
-def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Model:
-    """Build the model of a configuration; ``precision`` names a Keras dtype policy."""
+def build_model(
+    config: Config, vocabulary_size: int, *, precision: str, model_class: ModelClass | None = None
+) -> Model:
+    """Build the model of a configuration; ``precision`` names a Keras dtype policy.
+
+    Args:
+        config: decides the sizes, whatever the class.
+        vocabulary_size: V.
+        precision: name of a Keras dtype policy.
+        model_class: see `nmt.runs.custom_model`; None: as configured.
+
+    Raises:
+        UserError: see `build_custom`.
+    """
     sizes = make_sizes(config.model, vocabulary_size)
+    if model_class is not None:
+        return build_custom(model_class, sizes, precision)
     if isinstance(sizes, RecurrentSizes):
         from nmt.model.recurrent import Recurrent
 
@@ -107,9 +122,12 @@ def set_weights(model: Model, arrays: Mapping[str, np.ndarray], path: Path) -> N
     """Set a model's weights from a checkpoint: averaged ones if it has them.
 
     Raises:
-        UserError: a weight is missing or has another shape.
+        UserError: a weight is missing, has another shape, or is not the model's.
     """
-    assign_weights(model.named_weights(), choose_weights(arrays), path)
+    weights, chosen = model.named_weights(), choose_weights(arrays)
+    assign_weights(weights, chosen, path)
+    if extra := sorted(chosen.keys() - weights.keys()):
+        raise UserError(f"{path} does not fit the model: it has no weight {extra[0]}")
 
 
 def assign_weights(

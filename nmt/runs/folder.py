@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.config import Config
 from nmt.errors import UserError, suggest
 from nmt.files import digest_file, format_json, write_inside
+from nmt.runs.custom_model import ModelClass, check_model_class
 from nmt.runs.metrics import MALFORMED, MetricsFile
 from nmt.text.source_words import SourceWords
 
@@ -60,10 +61,12 @@ class RunFolder:
 
     Args:
         path: the folder.
+        model_class: the model class, if the run was trained with one from Python.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, model_class: ModelClass | None = None) -> None:
         self.path = path
+        self.model_class = model_class
         self.logs = path / "logs"  # TensorBoard's
         self.samples = path / "samples"  # some dev translations
         self.metrics = MetricsFile(path / METRICS_FILE)
@@ -94,8 +97,12 @@ class RunFolder:
         raise UserError(f"{parent} already holds a thousand runs of this second")
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
+    def open(cls, path: Path, model_class: ModelClass | None = None) -> RunFolder:
         """Open an existing run.
+
+        Args:
+            path: the folder.
+            model_class: see `RunFolder`; only `load_model` needs it.
 
         Raises:
             UserError: the path is not a run folder.
@@ -108,7 +115,7 @@ class RunFolder:
             raise UserError(f"run {path} does not exist; {hint}")
         if not (path / CONFIG_FILE).is_file():
             raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
-        return cls(path.resolve())
+        return cls(path.resolve(), model_class)
 
     @cached_property
     def config(self) -> Config:
@@ -239,12 +246,15 @@ class RunFolder:
         """Load the model in float32 with the weights of `load_weights`.
 
         Raises:
-            UserError: the weights are missing or damaged, or do not fit the configuration.
+            UserError: the weights are missing or damaged, or do not fit the configuration; or see
+                `nmt.runs.custom_model.check_model_class`.
         """
         from nmt.runs.building import build_model, set_weights
 
+        check_model_class(self)
         arrays, path = self.load_weights()
-        model = build_model(self.config, self.load_tokenizer().vocabulary_size, precision="float32")
+        size = self.load_tokenizer().vocabulary_size
+        model = build_model(self.config, size, precision="float32", model_class=self.model_class)
         set_weights(model, arrays, path)
         return model
 

@@ -19,6 +19,7 @@ from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.costs import count_training_flops_per_token
+from nmt.model.decoding_gap import measure_decoding_gap
 from nmt.runs import building
 from nmt.runs.folder import RunFolder
 from nmt.training.adapting import initialize_weights
@@ -31,6 +32,8 @@ from nmt.training.preparation import plan_dev, plan_training
 from nmt.training.process_group import ProcessGroup
 from nmt.training.session import Session
 
+# Of `measure_decoding_gap`: rounding of float16 gives 0.002, a convolution across pairs 0.2
+LARGEST_GAP = 0.02
 LONG_SHARE = 0.01  # share of the training pairs that are too long, from which a hint is shown
 
 
@@ -51,14 +54,13 @@ def make_trainer(
     tokenizer = folder.load_tokenizer()
     planned, stages = _plan_fitting(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
-    precision = config.training.precision
-    model = building.build_model(config, tokenizer.vocabulary_size, precision=precision)
+    model = _build_model(config, tokenizer.vocabulary_size, components, console)
     initialize_weights(model, config, folder, tokenizer, console.print)
     step, fitted = make_step_that_fits(model, planned, stages, process_group, components)
     if fitted != config and process_group.is_main_process:
         folder.write_config(fitted)
     console.print(describe_choices(fitted))
-    summary = describe(fitted, stages, model)
+    summary = describe(fitted, stages, model, components.names.get("model"))
     console.print(summary)
     if process_group.replicas > 1:
         count = process_group.processes
@@ -89,6 +91,23 @@ def make_trainer(
     return session, trainer
 
 
+def _build_model(
+    config: Config, vocabulary_size: int, components: Components, console: Console
+) -> Model:
+    """Build the model; warn if one of a class from Python decodes something else than it trains."""
+    model_class, precision = components.model, config.training.precision
+    model = building.build_model(
+        config, vocabulary_size, precision=precision, model_class=model_class
+    )
+    if model_class is not None and (gap := measure_decoding_gap(model)) > LARGEST_GAP:
+        console.print(
+            f"warning: model={components.names['model']} decodes other logits than it trains (by "
+            f"{gap:.2f} standard deviations): a layer mixes tokens of other pairs or of padding, "
+            "or step() differs from the call"
+        )
+    return model
+
+
 def _plan_fitting(
     config: Config, corpus: Corpus, tokenizer: Tokenizer
 ) -> tuple[Config, Sequence[BatchPlan]]:
@@ -101,24 +120,30 @@ def _plan_fitting(
     return replace(fitted, tokenizer=vocabulary), stages
 
 
-def describe(config: Config, stages: Sequence[BatchPlan], model: Model) -> str:
+def describe(
+    config: Config, stages: Sequence[BatchPlan], model: Model, class_name: str | None = None
+) -> str:
     """Return a few lines about batches and model.
 
     Args:
         config: the resolved configuration.
         stages: training batches of each stage.
         model: the model, built.
+        class_name: of the model, if it is not the configured one, whose operations are known.
     """
-    flops = count_training_flops_per_token(model.sizes.costs)
     lines = []
     for number, plan in enumerate(stages, 1):
         lines.append((f"stage {number}: " if len(stages) > 1 else "") + _describe_batches(plan))
+    suffix = "" if class_name is None else f" of {class_name}"
     lines.append(
-        f"{model.count_params():,} parameters{_describe_trained(model)}, "
+        f"{model.count_params():,} parameters{suffix}{_describe_trained(model)}, "
         f"{config.training.precision}, dropout {config.model.dropout}:"
     )
     lines += [f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()]
-    return "\n".join([*lines, f"{flops / 1e6:,.1f} MFLOP per token in training"])
+    if class_name is None:
+        flops = count_training_flops_per_token(model.sizes.costs)
+        lines.append(f"{flops / 1e6:,.1f} MFLOP per token in training")
+    return "\n".join(lines)
 
 
 def _describe_batches(plan: BatchPlan) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
+from nmt.runs.custom_model import ModelClass, check_model_class, name_component, read_model_name
 from nmt.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ Tensor = Any
 
 @dataclass(frozen=True)
 class Components:
-    """An optimizer, a schedule and a loss; None: as configured.
+    """An optimizer, a schedule, a loss and a model class; None: as configured.
 
     Attributes:
         optimizer: any Keras optimizer that `nmt.training.optimizer.check_optimizer` accepts; its
@@ -27,6 +29,8 @@ class Components:
         loss: returns the loss of every token [B, T], called with labels int [B, T] and logits
             float32 [B, T, V], in the order of Keras: a function, or a Keras `Loss` with
             ``reduction=None``. Padding is masked afterwards.
+        model: a class derived from `nmt.model.Transformer` or another `EncoderDecoder`, or a
+            function in its place: see `nmt.runs.custom_model`.
 
     Raises:
         UserError: one is of another type, or the optimizer is refused.
@@ -35,11 +39,15 @@ class Components:
     optimizer: keras.optimizers.Optimizer | None = None
     schedule: Callable[[int], Any] | None = None
     loss: Callable[[Tensor, Tensor], Tensor] | None = None
+    model: ModelClass | None = None
 
     def __post_init__(self) -> None:
-        for name in ("schedule", "loss"):
+        for name, needed in (("schedule", "function"), ("loss", "function"), ("model", "class")):
             if not callable(value := getattr(self, name)) and value is not None:
-                raise UserError(f"{name}={value!r} cannot be called: pass a function")
+                raise UserError(f"{name}={value!r} cannot be called: pass a {needed}")
+        if hasattr(self.model, "count_params") and not isinstance(self.model, type):
+            name = type(self.model).__name__
+            raise UserError(f"model={name}(...) is built before the tokenizer: pass model={name}")
         if self.optimizer is not None:
             from nmt.training.optimizer import check_optimizer  # loads Keras
 
@@ -50,7 +58,7 @@ class Components:
         """The name of the class or function of each component that is set."""
         components = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
-            name: getattr(component, "__qualname__", type(component).__qualname__)
+            name: name_component(component)
             for name, component in components.items()
             if component is not None
         }
@@ -66,6 +74,18 @@ class Components:
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             return rate
         return lambda step: float(rate() if callable(rate) else rate)
+
+    def open_start(self, path: Path) -> RunFolder:
+        """Open the run that a new one starts from, with the model class if it has one.
+
+        Raises:
+            UserError: see `RunFolder.open` and `check_model_class`.
+        """
+        folder = RunFolder.open(path)
+        if read_model_name(folder) is not None:
+            folder.model_class = self.model
+        check_model_class(folder)
+        return folder
 
     def check_resumed(self, folder: RunFolder) -> None:
         """Check that a resumed run has the components that it was started with.

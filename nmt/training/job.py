@@ -16,6 +16,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
+from nmt.runs.custom_model import ModelClass
 from nmt.runs.folder import COMPONENTS_FILE, RunFolder
 from nmt.runs.locking import lock_run
 from nmt.startup.console import make_console
@@ -70,7 +71,7 @@ class Run:
         """Load the best weights."""
         from nmt.inference.translator import Translator
 
-        return Translator.load(self.path)
+        return Translator.load(self.path, model=self.folder.model_class)
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: scores, and the newest table of samples."""
@@ -100,6 +101,7 @@ def fit(
     optimizer: keras.optimizers.Optimizer | None = None,
     schedule: Callable[[int], Any] | None = None,
     loss: Callable[[Any, Any], Any] | None = None,
+    model: ModelClass | None = None,
     console: Console | None = None,
 ) -> Run:
     """Train a run, new or resumed, as ``python -m nmt.train`` does, and score it.
@@ -116,9 +118,10 @@ def fit(
         dev: the dev split; None: a share of ``pairs``, as configured.
         test: the test split; None: as for ``dev``.
         callbacks: see `Callback`.
-        optimizer: see `Components` for this and the next two, which a resumed run needs again.
+        optimizer: see `Components` for this and the next three, which a resumed run needs again.
         schedule: replaces the learning rates.
         loss: replaces cross-entropy as the objective.
+        model: the class of the model; its sizes are as configured.
         console: where progress is shown; None: standard output.
 
     Raises:
@@ -131,7 +134,7 @@ def fit(
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r} is a string: pass a list of strings")
     callbacks = list_callbacks(callbacks)
-    components = Components(optimizer, schedule, loss)
+    components = Components(optimizer, schedule, loss, model)
     arguments = {"pairs": pairs, "dev": dev, "test": test}
     splits = {name: split for name, split in arguments.items() if split is not None}
     config = compose_with_pairs([*overrides], splits)
@@ -173,6 +176,8 @@ def train(
     if not process_group.is_main_process:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
+    if config.training.start_from is not None and config.training.resume is None:
+        components.open_start(Path(config.training.start_from))  # before anything is written
     report_devices(process_group.local_replicas, console.print)
     with process_group.fail_together(), contextlib.ExitStack() as resources:
         corpus = prepare_corpus(config, console)
@@ -180,6 +185,7 @@ def train(
         with quiet_start():  # looks for devices
             resolved = resolve_config(config, corpus.epoch_pairs, corpus.dev)
         folder = _open_folder(resolved, corpus, components, process_group, resources, console)
+        folder.model_class = components.model
         with process_group.scope():
             session, trainer = make_trainer(
                 resolved, corpus, folder, process_group, console, components, callbacks

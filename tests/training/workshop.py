@@ -70,12 +70,12 @@ class Workshop:
     def is_shared(self, model: Model) -> bool:
         return any(model is shared for shared, _ in self._models.values())
 
-    def _build_model(self, config: Config, size: int, *, precision: str) -> Model:
+    def _build_model(self, config: Config, size: int, **arguments: Any) -> Model:
         if config.model.lora_rank is not None or config.training.freeze:  # these change the model
-            return self.build_model(config, size, precision=precision)
-        key = f"{config.model} {size} {precision}"
+            return self.build_model(config, size, **arguments)
+        key = f"{config.model} {size} {arguments}"
         if key not in self._models:
-            model = self.build_model(config, size, precision=precision)
+            model = self.build_model(config, size, **arguments)
             weights = {name: np.array(weight) for name, weight in model.named_weights().items()}
             self._models[key] = model, weights
         model, weights = self._models[key]

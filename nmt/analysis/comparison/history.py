@@ -27,6 +27,7 @@ from nmt.inference.significance import count_statistics
 from nmt.inference.translator import Translator
 from nmt.runs.averaging import extract_checkpoint
 from nmt.runs.corpus import read_corpus
+from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import DEV_OUTPUTS_FILE, RunFolder
 from nmt.runs.metrics import MALFORMED
 from nmt.startup.quiet import quiet_start
@@ -225,8 +226,9 @@ def translate_history(run: RunFolder, threshold: float, folder: Path, console: C
         console: shows progress.
 
     Raises:
-        UserError: it has fewer than two checkpoints, or no dev split.
+        UserError: it has fewer than two checkpoints, or no dev split; or see `check_model_class`.
     """
+    check_model_class(run)
     steps = run.checkpoints.steps()
     if len(steps) < _LEAST:
         raise UserError(

@@ -17,6 +17,7 @@ from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.model.costs import StateBytes
 from nmt.runs.building import make_sizes
+from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import CONFIG_FILE, RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -110,6 +111,7 @@ def summarize_runs(folders: Sequence[RunFolder], names: Sequence[str]) -> list[R
 
 
 def _summarize(folder: RunFolder, name: str, differences: Mapping[str, Any]) -> RunSummary:
+    check_model_class(folder)  # parameters and state are counted from the sizes
     metrics = folder.metrics.read()
     speeds = [record[_SPEED] for record in metrics if record.get(_SPEED) is not None]
     costs = make_sizes(folder.config.model, folder.load_tokenizer().vocabulary_size).costs

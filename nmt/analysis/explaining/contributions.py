@@ -64,12 +64,11 @@ def check_transformer(model: Model) -> Transformer:
     Raises:
         UserError: it cannot.
     """
-    if isinstance(model, Transformer):
+    if type(model) is Transformer:  # a subclass may compute something else
         return model
-    kind = type(model).__name__.lower()
     raise UserError(
-        f"source and prefix contributions and the logit lens need a transformer: this is a {kind} "
-        "model, whose states are not sums over tokens"
+        "source and prefix contributions and the logit lens need nmt.model.Transformer: this is a "
+        f"{type(model).__name__} model, which they cannot decompose"
     )
 
 
@@ -80,7 +79,7 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
     mark, and of targets with their end mark: a list of int [S] or [T] each.
 
     Raises:
-        UserError: the model is not a transformer.
+        UserError: see `check_transformer`.
     """
     transformer = check_transformer(model)
 

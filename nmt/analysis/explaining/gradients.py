@@ -16,6 +16,7 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS
+from nmt.errors import UserError
 from nmt.inference.compiled import compile_over
 from nmt.model.contract import Model
 
@@ -113,7 +114,14 @@ def arrange(continuations: Sequence[Continuation]) -> tuple[np.ndarray, ...]:
 def make_scorer(
     model: Model, source: np.ndarray
 ) -> Callable[[Sequence[Sequence[int]]], np.ndarray]:
-    """Return what scores the tokens that may follow prefixes: log-probabilities float32 [N, V]."""
+    """Return what scores the tokens that may follow prefixes: log-probabilities float32 [N, V].
+
+    Raises:
+        UserError: the model has no gradients of embeddings, as one of a class from Python may.
+    """
+    if not hasattr(model, "score_embedded"):
+        name = type(model).__name__
+        raise UserError(f"an explanation needs embed_tokens and score_embedded, which {name} lacks")
 
     def run(source: Any, target: Any, positions: Any) -> Any:
         sources = ops.broadcast_to(source, (ops.shape(target)[0], ops.shape(source)[0]))

@@ -21,6 +21,7 @@ from nmt.files import replace_atomically
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
 from nmt.runs.building import choose_weights, make_sizes
 from nmt.runs.checkpoint import DAMAGE, digest_arrays
+from nmt.runs.custom_model import read_model_name
 from nmt.runs.folder import RunFolder
 
 CONVERTED_FILE = "best.ctranslate2"
@@ -47,6 +48,8 @@ def load_or_convert(
         NotConvertibleError: the run has no best weights yet; or see `check_supported`.
         UserError: the weights are damaged or do not fit the configuration.
     """
+    if name := read_model_name(run):
+        raise NotConvertibleError(f"CTranslate2 does not support model={name}, a class from Python")
     sizes = check_supported(tokenizer, make_sizes(run.config.model, tokenizer.vocabulary_size))
     best = run.checkpoints.best
     if not best.is_file():

@@ -196,5 +196,12 @@ def test_contributions_by_hand() -> None:
 
 def test_a_recurrent_model_is_refused() -> None:
     model = Recurrent(RecurrentSizes(**RECURRENT))
-    with pytest.raises(UserError, match="need a transformer: this is a recurrent model"):
+    with pytest.raises(UserError, match=r"need nmt\.model\.Transformer: this is a Recurrent"):
         make_contributions(model)
+
+
+def test_a_subclass_may_compute_something_else_and_is_refused() -> None:
+    class Other(Transformer): ...
+
+    with pytest.raises(UserError, match="this is a Other model, which they cannot decompose"):
+        make_contributions(Other(make("pre-norm").sizes))

@@ -165,14 +165,14 @@ def test_a_recurrent_model_has_gradients_and_a_reason(
         weight.assign(0.5 * np.random.default_rng(number).standard_normal(weight.shape))
     recurrent = Translator(Engines(KerasEngine(model)), translator.tokenizer, translator.decoding)
     explanation = explain(recurrent, sentence)
-    assert "this is a recurrent model" in explanation.reason
+    assert "this is a Recurrent model" in explanation.reason
     assert all(word.layers == () for word in explanation.words)
     assert not any(word.lacks_support for word in explanation.words)
     assert any(share.contrast for word in explanation.words for share in word.source)
     lines = printed(explanation, in_detail=False)
-    assert "this is a recurrent model" in " ".join(lines)
+    assert "this is a Recurrent model" in " ".join(lines)
     json.dumps(explanation.as_json(), allow_nan=False)
-    assert "recurrent model" in describe(explanation)
+    assert "Recurrent model" in describe(explanation)
 
 
 def test_mistakes_are_user_errors(translator: Translator, sentence: str) -> None:

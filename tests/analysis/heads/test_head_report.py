@@ -121,6 +121,12 @@ def test_the_picture_has_a_cell_per_head(report: HeadReport) -> None:
     assert [text.get_text() for text in panels[5].texts] == ["-0.250"]
 
 
+def test_a_listing_may_be_empty() -> None:
+    listing = Listing("Title", "", ["name", "x"], [])
+    assert listing.as_markdown() == "## Title\n\n| name | x |\n|---|---:|\n"
+    assert [column.header for column in listing.as_table().columns] == ["name", "x"]
+
+
 def test_a_listing_is_the_same_on_both_papers() -> None:
     listing = Listing("Title", "Note.", ["name", "x", "y"], [["a|b", "1", "–"], ["c", "22", "d"]])
     assert listing.as_markdown() == (

@@ -1,0 +1,54 @@
+"""Whether a model decodes token by token what it computes in training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from nmt.model.contract import Model
+
+_SOURCES = ([3, 4, 5, 2], [5, 3, 2])  # two pairs of ids that every vocabulary has
+_TARGETS = ([1, 4, 3], [1, 5, 5, 4])  # shifted: they begin with the begin-of-sentence id
+_PADDING = 3
+
+
+def measure_decoding_gap(model: Model) -> float:
+    """Return how far the logits of `step` are from those of a call, in their standard deviations.
+
+    Two pairs are scored in one packed row, as in training, and then each alone, as in a search. The
+    largest difference of two logits is nothing but rounding, unless a layer mixes the tokens of
+    pairs or of padding, or `step` computes something else.
+    """
+    logits = ops.convert_to_numpy(
+        model(_pack_row("source", _SOURCES) | _pack_row("target", _TARGETS))
+    )
+    expected = logits[0, : sum(map(len, _TARGETS))]
+    pairs = zip(_SOURCES, _TARGETS, strict=True)
+    decoded = np.concatenate([_decode(model, source, target) for source, target in pairs])
+    return float(np.abs(decoded - expected).max() / max(float(expected.std()), 1e-6))
+
+
+def _pack_row(side: str, texts: tuple[list[int], ...]) -> dict[str, Any]:
+    """Return the inputs of one row [1, L]: see `Model.__call__`."""
+    rows = {
+        side: [id_ for text in texts for id_ in text],
+        f"{side}_segments": [n for n, text in enumerate(texts, 1) for _ in text],
+        f"{side}_positions": [position for text in texts for position in range(len(text))],
+    }
+    return {name: _as_tensor([row + [0] * _PADDING]) for name, row in rows.items()}
+
+
+def _decode(model: Model, source: list[int], target: list[int]) -> np.ndarray:
+    """Return the logits float32 [T, V] of a target, decoded with a padded source."""
+    state = model.start(_as_tensor([source + [0] * _PADDING]), beam_size=1, max_length=len(target))
+    rows = []
+    for index, token in enumerate(target):
+        logits, state = model.step(_as_tensor([[token]]), _as_tensor(index), state)
+        rows.append(ops.convert_to_numpy(logits)[0, 0])
+    return np.stack(rows)
+
+
+def _as_tensor(ids: Any) -> Any:
+    return ops.convert_to_tensor(ids, "int32")
