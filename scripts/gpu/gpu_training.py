@@ -15,7 +15,7 @@ from gpu_processes import ROOT, PartError, run_limited
 from gpu_session import Session
 
 RECIPE = "experiment=tatoeba_gpu"
-FINISH_SECONDS = 75  # of a training run besides its minutes: corpus, test split
+FINISH_SECONDS = 150  # of a training run besides its minutes: corpus, search programs, test split
 MARGIN_SECONDS = 300  # besides its minutes, before the run is killed
 PRECISION_SECONDS = 540  # limit
 PRECISION_UPDATES, PRECISION_WITHIN = 2000, 0.01  # relative, of the loss on the dev split
