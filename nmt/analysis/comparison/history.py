@@ -36,7 +36,8 @@ Array = NDArray[Any]
 
 METRIC = "chrF2++"
 _LEAST = 2  # evaluations
-_LEAST_SLICE = 10  # sentences of a kind that is ranked
+_LEAST_SLICE = 10  # sentences of a kind that is listed
+LEAST_RIGHT = 5  # sentences of a kind that are right at the end, for it to be ranked
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class SliceProgress(NamedTuple):
 
     slice: Slice
     right: list[float]  # share that was right after each evaluation
-    half_at: int | None  # update at which half of the final share was right; None: none are
+    half_at: int | None  # update at which half of the final share was right; None: too few are
 
 
 def list_progress(history: History) -> list[Progress]:
@@ -120,7 +121,8 @@ def list_slices(history: History, slices: Sequence[Slice]) -> list[SliceProgress
         if each.size >= _LEAST_SLICE:
             shares = history.right[:, each.members].mean(1)
             reached = np.flatnonzero(shares >= shares[-1] / 2)
-            half = int(history.steps[reached[0]]) if shares[-1] > 0 else None
+            is_ranked = history.right[-1, each.members].sum() >= LEAST_RIGHT
+            half = int(history.steps[reached[0]]) if is_ranked else None
             progress.append(SliceProgress(each, shares.tolist(), half))
     last = max(history.steps) + 1
     return sorted(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from nmt.analysis.comparison.history import METRIC, History, Progress, SliceProgress
+from nmt.analysis.comparison.history import LEAST_RIGHT, METRIC, History, Progress, SliceProgress
 from nmt.analysis.comparison.page import make_page, render_figure, render_listing
 from nmt.analysis.tables import Listing
 
@@ -53,7 +53,7 @@ def describe(
             sentences.append(
                 f"Learned last: where {final.slice.name} (by update {final.half_at:,})."
             )
-    never = [each.slice.name for each in slices if each.half_at is None]
+    never = [each.slice.name for each in slices if not each.right[-1]]
     if never:
         sentences.append(f"Not one is right at the end where {'; where '.join(never)}.")
     return sentences
@@ -76,7 +76,7 @@ def list_tables(
         (
             each.slice.name,
             f"{each.slice.size:,}",
-            "never" if each.half_at is None else f"{each.half_at:,}",
+            "–" if each.half_at is None else f"{each.half_at:,}",
             f"{each.right[-1]:.0%}",
             f"{history.forgotten[each.slice.members].mean():.0%}",
         )
@@ -84,7 +84,7 @@ def list_tables(
     ]
     kinds_note = (
         "In the order in which they were learned: the update by which half of the final share was "
-        "right."
+        f"right (–: fewer than {LEAST_RIGHT} sentences are)."
     )
     kinds_header = ["where …", "sentences", "half by update", "right at the end", "forgotten"]
     return [
@@ -141,7 +141,8 @@ def draw_history(
     right.set(xlabel="update", ylabel="share that is right", title="The largest kinds")
     for axes in (left, right):
         if axes.lines:
-            axes.legend(fontsize=8)
+            beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if axes is right else {}
+            axes.legend(fontsize=8, **beside)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     return figure
