@@ -61,6 +61,7 @@ new Sharing($, () => ({
 }));
 const alternatives = new Alternatives($, {
   isChosen: (sentence) => prefixes.has(sentence),
+  mark: (words) => lights.mark(words),
   choose: ({ sentence, prefix }) => {
     const changed = new Map(prefixes);
     if (prefix === null) changed.delete(sentence);
@@ -193,6 +194,7 @@ async function introduce() {
     if (glossary in info.glossaries) $("glossary").value = glossary;
     $("glossaries").hidden = $("glossary").options.length === 1;
     $("file").accept = Object.values(info.formats).flat().join(",");
+    alternatives.explains = info.attention; // the Keras model does both
     if (info.corrections) corrections.enable(info.target_language);
     $("run").textContent = [info.run, ...scores].join(" · ");
     return info;

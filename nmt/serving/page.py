@@ -16,6 +16,7 @@ _SCRIPTS = (
     "page_spoken",
     "page_input",
     "page_sharing",
+    "page_reasons",
     "page_alternatives",
     "page_corrections",
     "page_document",

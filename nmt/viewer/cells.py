@@ -14,6 +14,7 @@ import html
 import json
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -83,8 +84,8 @@ def notebook_cell(attention: AttentionData) -> str:
 def _running_cell() -> str | None:
     """Return the id of the cell that is running; None: unknown."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    get_message = getattr(shell, "get_parent", dict)
-    cell = get_message().get("metadata", {}).get("cellId")  # sent by JupyterLab and VS Code
+    message: dict[str, Any] = getattr(shell, "get_parent", dict)()
+    cell = message.get("metadata", {}).get("cellId")  # sent by JupyterLab and VS Code
     return cell if isinstance(cell, str) else None
 
 
