@@ -890,8 +890,8 @@ def test_metrics_count_what_happened() -> None:
 
 def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
-    paths = {"/translate", "/alternatives", "/documents", "/corrections", "/healthz", "/info"}
-    assert set(described["paths"]) == paths
+    paths = {"/translate", "/alternatives", "/explain", "/documents", "/corrections"}
+    assert set(described["paths"]) == paths | {"/healthz", "/info"}
     parameters = described["paths"]["/documents"]["post"]["parameters"]
     names = {each["name"] for each in parameters}
     assert names == {"name", "format", "columns", "encoding", "glossary"}
