@@ -14,6 +14,7 @@ _SCRIPTS = (
     "page_words",
     "page_lights",
     "page_spoken",
+    "page_stream",
     "page_input",
     "page_sharing",
     "page_reasons",

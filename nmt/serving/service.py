@@ -301,14 +301,15 @@ def _sentence_events(
 ) -> Callable[[int, list[Translation]], None]:
     """Return what turns the translations of each segment into an event."""
     sentences = [
-        (number, index, segment.written)
+        (number, index, segment)
         for number, text in enumerate(texts)
         for index, segment in enumerate(text.segments)
     ]
 
     def deliver(item: int, translations: list[Translation]) -> None:
-        text, sentence, source = sentences[item]
-        content = {"text": text, "sentence": sentence, "source": source}
+        text, sentence, segment = sentences[item]
+        content = {"text": text, "sentence": sentence, "source": segment.written}
+        content["space"] = segment.space
         emit("sentence", content | {"translation": translations[0].text})
 
     return deliver
