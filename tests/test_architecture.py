@@ -84,7 +84,8 @@ ROOMS = {
     }
     | {"model", "runs", "startup", "text"},
     "documents": {"data", "errors", "files", "inference", "text"},
-    "serving": {"data", "documents", "errors", "inference", "text", "viewer"},
+    "serving": {"data", "documents", "errors", "inference", "text", "viewer"}
+    | {"analysis.explaining"},
     "arguments": {"config", "documents", "errors"},
     # the library's face: `Translator`, `fit` and `explain`
     "nmt": {"analysis.explaining", "inference", "startup", "training"},
@@ -354,7 +355,7 @@ def test_only_configuration_and_the_commands_import_hydra() -> None:
 def test_the_web_stays_in_the_application_and_its_command() -> None:
     imports = [each for each in IMPORTS if top(each.imported) in WEB_PACKAGES]
     modules = ("app", "connections", "corrections", "documents", "events", "glossaries", "limits")
-    others = ("metrics", "middleware", "problems", "schema", "service", "waiting")
+    others = ("keras_work", "metrics", "middleware", "problems", "schema", "service", "waiting")
     application = {f"nmt.serving.{name}" for name in (*modules, *others)}
     assert {each.importer for each in imports} == {*application, "nmt.serve"}
     assert all(each.lazy for each in imports if each.importer == "nmt.serve")

@@ -68,25 +68,35 @@ def locate_sources(
         segments: its segments.
         translations: of each segment; their words refer to the characters of `Segment.written`.
     """
+    return [
+        [
+            replace(
+                translation,
+                words=tuple(
+                    replace(word, sources=move_spans(word.sources, matched))
+                    for word in translation.words
+                ),
+            )
+            for translation in hypotheses
+        ]
+        for hypotheses, matched in zip(translations, match_segments(text, segments), strict=True)
+    ]
+
+
+def match_segments(text: str, segments: Sequence[Segment]) -> list[list[int]]:
+    """Return for every character of `Segment.written` of each segment its index in a text, or -1.
+
+    Args:
+        text: a source text; its context is left out.
+        segments: its segments.
+    """
     text = split_context(text)[1]
-    located = []
+    matches = []
     begin = 0
-    for segment, hypotheses in zip(segments, translations, strict=True):
-        matched = _match_segment(segment.written, text, begin)
-        begin = max([begin, *(at + 1 for at in matched)])
-        located.append(
-            [
-                replace(
-                    translation,
-                    words=tuple(
-                        replace(word, sources=_move(word.sources, matched))
-                        for word in translation.words
-                    ),
-                )
-                for translation in hypotheses
-            ]
-        )
-    return located
+    for segment in segments:
+        matches.append(_match_segment(segment.written, text, begin))
+        begin = max([begin, *(at + 1 for at in matches[-1])])
+    return matches
 
 
 def _match_segment(written: str, text: str, begin: int) -> list[int]:
@@ -103,7 +113,7 @@ def _match_segment(written: str, text: str, begin: int) -> list[int]:
     return [at + begin if at >= 0 else -1 for at in matched]
 
 
-def _move(spans: Sequence[Span], matched: Sequence[int]) -> tuple[Span, ...]:
+def move_spans(spans: Sequence[Span], matched: Sequence[int]) -> tuple[Span, ...]:
     """Return the spans of matched characters; a span without any is left out."""
     moved = []
     for begin, end in spans:

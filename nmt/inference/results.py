@@ -153,7 +153,7 @@ class Attention:
         }[axis]
 
     def _repr_html_(self) -> str:
-        """Return the display in a notebook: the interactive viewer, self-contained."""
-        from nmt.viewer.page import attention_cell
+        """Return the display in a notebook: the interactive viewer."""
+        from nmt.viewer.cells import notebook_cell
 
-        return attention_cell(self)
+        return notebook_cell(self)

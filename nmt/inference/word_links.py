@@ -87,7 +87,7 @@ def link_words(
     output, owners = find_owners(tokenizer.target, tokens)
     text, origins = expand_slots(output, segment.spans)
     written = [origins[at] if at >= 0 else -1 for at in match_characters(translation.text, text)]
-    source_spans, columns = _find_source_words(segment, tokenizer)
+    source_spans, columns = find_source_words(segment, tokenizer)
     words = []
     for begin, end in _join_kept(find_words(translation.text), written, output):
         rows = sorted({owners[at] for at in written[begin:end] if at >= 0})
@@ -129,7 +129,7 @@ def _join_kept(words: Sequence[Span], written: Sequence[int], output: str) -> li
     return joined
 
 
-def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:
+def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:
     """Return the words of `Segment.written`, and the share of each token that belongs to each.
 
     The shares are [S - 1, words]; the tokens of a tag belong to no word.

@@ -39,6 +39,8 @@ from nmt.serving.schema import (
     Correction,
     CorrectionAnswer,
     DocumentRequest,
+    ExplanationAnswer,
+    ExplanationRequest,
     Problem,
     TranslationRequest,
     TranslationResponse,
@@ -142,6 +144,10 @@ def _add_routes(
     @app.post("/alternatives")
     async def find_alternatives(body: AlternativesRequest, request: Request) -> AlternativesAnswer:
         return await service.find_alternatives(body, request)
+
+    @app.post("/explain", response_model_exclude_none=True)
+    async def explain(body: ExplanationRequest, request: Request) -> ExplanationAnswer:
+        return await service.explain(body, request)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -40,8 +40,8 @@ from nmt.serving.limits import Limits
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
 from nmt.serving.schema import DocumentRequest
-from nmt.serving.service import STOPPING, Service
-from nmt.serving.waiting import wait_for
+from nmt.serving.service import Service
+from nmt.serving.waiting import STOPPING, wait_for
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Translation

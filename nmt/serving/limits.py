@@ -23,6 +23,9 @@ MAX_ALTERNATIVES = 16  # next words of a request: as many as are completed
 # Work per token of the next words behind a prefix: each of 16 candidates is found, completed and
 # scored (`nmt.inference.alternatives`).
 ALTERNATIVES_WORK = 3 * MAX_ALTERNATIVES
+# Work per token of explaining a word: up to 33 passes of the model score rivals, two gradients cost
+# about six, and contributions keep a vector for each pair of tokens.
+EXPLANATION_WORK = 48
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,18 @@ class Limits:
             HTTPException: 413 beyond the limit.
         """
         self._check_total(tokens * ALTERNATIVES_WORK, f"the alternatives of {tokens:,} tokens")
+
+    def check_explanation(self, tokens: int) -> None:
+        """Check the work of explaining a word of a sentence, given its source tokens.
+
+        Raises:
+            HTTPException: 413 beyond a limit.
+        """
+        if tokens > MAX_ATTENTION_TOKENS:
+            raise HTTPException(
+                413, f"words are explained in sentences of at most {MAX_ATTENTION_TOKENS:,} tokens"
+            )
+        self._check_total(tokens * EXPLANATION_WORK, f"explaining a word of {tokens:,} tokens")
 
     def _check_total(self, work: int, subject: str) -> None:
         if work > self.max_work:

@@ -12,7 +12,7 @@ from prometheus_client import (
 )
 
 _PATHS = frozenset(
-    "/ /alternatives /corrections /documents /healthz /info /metrics /openapi.json "
+    "/ /alternatives /corrections /documents /explain /healthz /info /metrics /openapi.json "
     "/translate".split()
 )
 
@@ -49,7 +49,9 @@ class Metrics:
             "nmt_attention_seconds", "Computing the attention of a sentence", registry=registry
         )
         self.queue_work = Gauge(
-            "nmt_queue_work", "Work that waits for a batch, or for attention", registry=registry
+            "nmt_queue_work",
+            "Work that waits for a batch or the Keras model",
+            registry=registry,
         )
 
     def count_request(self, path: str, status: int, seconds: float) -> None:

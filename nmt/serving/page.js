@@ -6,11 +6,12 @@ import { crossRecord } from "../viewer/browser/record.js";
 import { mount } from "../viewer/browser/viewer.js";
 import { Alternatives } from "./page_alternatives.js";
 import { mountCorrections } from "./page_corrections.js";
-import { acceptFiles } from "./page_document.js";
+import { acceptFiles, readEvents } from "./page_document.js";
 import { SourceField } from "./page_input.js";
 import { WordLights } from "./page_lights.js";
 import { Sharing, readFragment } from "./page_sharing.js";
 import { Announcer } from "./page_spoken.js";
+import { Arrivals } from "./page_stream.js";
 import { UNSURE, alignedWords, attendedWords, isUnsure } from "./page_words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -19,6 +20,7 @@ const request = {
   latest: 0,     // number of the newest one; answers to older ones are dropped
   running: null, // its AbortController
   attended: false, // whether attention has come once
+  begun: false,   // whether the beginning of a translation is shown in place of the last one
   refused: "",     // why this service never gives attention
 };
 
@@ -61,6 +63,7 @@ new Sharing($, () => ({
 }));
 const alternatives = new Alternatives($, {
   isChosen: (sentence) => prefixes.has(sentence),
+  mark: (words) => lights.mark(words),
   choose: ({ sentence, prefix }) => {
     const changed = new Map(prefixes);
     if (prefix === null) changed.delete(sentence);
@@ -83,23 +86,39 @@ function say(message, again = false) {
 
 // ---- asking ----
 
-// Asks for a translation: {translation}, or {error, status}; status is 0 without an answer.
+// Asks for a translation: {translation}, or {error, status}; status is 0 without an answer. Sentences
+// are shown as they arrive, except with attention.
 async function ask(text, attention) {
+  const { signal } = request.running;
+  const arrivals = attention ? null : new Arrivals((begun) => !signal.aborted && showBegun(begun));
   try {
     const response = await fetch("translate", {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: {
+        "Content-Type": "application/json", ...(arrivals && { Accept: "text/event-stream" }),
+      },
       body: JSON.stringify({
         text, attention, quality: true, sentences: true, glossary: $("glossary").value || null,
         prefixes: Object.fromEntries(prefixes),
       }),
-      signal: request.running.signal,
+      signal,
     });
-    const answer = await response.json();
-    if (response.ok) return { translation: answer.translations[0][0] };
-    return { error: answer.error, status: response.status };
+    let answer = null, status = response.status;
+    if (arrivals && response.ok) {
+      for await (const { name, content } of readEvents(response.body)) {
+        if (name === "sentence") arrivals.take(content);
+        else answer = content;
+      }
+      if (answer.error) status = 500;
+    } else {
+      answer = await response.json();
+    }
+    if (!answer.error) return { translation: answer.translations[0][0] };
+    return { error: answer.error, status };
   } catch {
     return { error: "the service does not answer", status: 0 };
+  } finally {
+    arrivals?.stop();
   }
 }
 
@@ -150,6 +169,7 @@ async function translate() {
 
 // Says what went wrong. The translation on show stays, marked as that of another text.
 function keepWithError(error, status) {
+  if (request.begun) show(answered?.text ?? "", answered?.translation ?? null);
   lines.target.removeAttribute("aria-busy");
   const isOld = answered !== null && answered.text !== $("source").value;
   $("stale").hidden = !isOld;
@@ -193,6 +213,7 @@ async function introduce() {
     if (glossary in info.glossaries) $("glossary").value = glossary;
     $("glossaries").hidden = $("glossary").options.length === 1;
     $("file").accept = Object.values(info.formats).flat().join(",");
+    alternatives.explains = info.attention; // the Keras model does both
     if (info.corrections) corrections.enable(info.target_language);
     $("run").textContent = [info.run, ...scores].join(" · ");
     return info;
@@ -204,7 +225,18 @@ async function introduce() {
 
 // ---- showing ----
 
+// Shows the sentences of a translation that have arrived; screen readers wait for all of it.
+function showBegun(text) {
+  request.begun = true;
+  lights.show(null, {});
+  lines.source.hidden = true;
+  lines.target.setAttribute("role", "group");
+  lines.target.classList.remove("stale");
+  lines.target.textContent = text;
+}
+
 function show(text, translation) {
+  request.begun = false;
   const attention = translation?.attention;
   const { focused } = lights;
   answered = translation && { text, translation };

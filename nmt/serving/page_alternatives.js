@@ -2,6 +2,7 @@
 // the words before it. Whoever chooses one gets the sentence translated on from there.
 
 import { make } from "../viewer/browser/forms.js";
+import { Reasons } from "./page_reasons.js";
 
 const COUNT = 8; // words that are asked for
 
@@ -14,11 +15,15 @@ function percent(probability) {
 export class Alternatives {
   // choose({sentence, prefix}): called with how the translation of a sentence shall begin; a prefix
   // null: as the model begins it. isChosen(sentence): whether its beginning was chosen.
-  constructor($, { choose, isChosen }) {
-    Object.assign(this, { choose, isChosen, opened: null, running: null });
-    [this.menu, this.word, this.state, this.list, this.undo] = [
-      "alternatives", "alternatives-word", "alternatives-state", "alternatives-list", "undo",
+  // mark(words): see `Reasons`.
+  constructor($, { choose, isChosen, mark }) {
+    Object.assign(this, { choose, isChosen, opened: null, running: null, explains: true });
+    [this.menu, this.choices, this.word, this.state, this.list, this.undo, this.why] = [
+      "alternatives", "choices", "alternatives-word", "alternatives-state", "alternatives-list",
+      "undo", "why",
     ].map($);
+    this.reasons = new Reasons($, mark);
+    this.why.addEventListener("click", () => this.explain());
     this.menu.addEventListener("keydown", (event) => this.move(event));
     this.menu.addEventListener("focusout", ({ relatedTarget }) => {
       // Where nothing gets the focus, another window may have got it.
@@ -41,6 +46,9 @@ export class Alternatives {
     this.state.textContent = "Looking for other words …";
     this.list.replaceChildren();
     this.undo.hidden = !this.isChosen(asked.sentence);
+    this.why.hidden = !this.explains;
+    this.choices.hidden = false;
+    this.menu.setAttribute("aria-labelledby", "alternatives-name");
     this.menu.hidden = false;
     this.place(element);
     this.menu.focus();
@@ -83,6 +91,17 @@ export class Alternatives {
     if (this.menu.contains(document.activeElement)) first?.focus();
   }
 
+  // Shows why the word is there, in place of other words.
+  async explain() {
+    const { asked, element } = this.opened;
+    this.running.abort();
+    const others = [...this.list.querySelectorAll("b")].map((other) => other.textContent);
+    this.choices.hidden = true;
+    this.menu.setAttribute("aria-labelledby", "reasons-name");
+    await this.reasons.open(asked, others.filter((text) => text !== asked.word));
+    if (this.opened) this.place(element);
+  }
+
   buttons() {
     return [...this.menu.querySelectorAll("button")].filter((button) => !button.hidden);
   }
@@ -107,6 +126,7 @@ export class Alternatives {
     const { element } = this.opened;
     this.running.abort();
     this.opened = null;
+    this.reasons.close();
     this.menu.hidden = true;
     if (returnsFocus) element.focus();
   }
@@ -117,6 +137,7 @@ export class Alternatives {
       this.close(true);
       return;
     }
+    if (this.choices.hidden) return; // keys of the explanation's own controls
     const buttons = this.buttons(), here = buttons.indexOf(document.activeElement);
     const next = { ArrowDown: here + 1, ArrowUp: here < 0 ? buttons.length - 1 : here - 1, Home: 0,
       End: buttons.length - 1 }[event.key];

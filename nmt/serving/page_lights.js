@@ -4,7 +4,7 @@
 import { make } from "../viewer/browser/forms.js";
 import { strongest } from "../viewer/browser/record.js";
 import { wordWeights } from "../viewer/browser/words.js";
-import { isUnsure } from "./page_words.js";
+import { isUnsure, overlap } from "./page_words.js";
 
 const LIT = 0.05;     // weights below light no word
 const MENTIONED = 5;  // words in a tooltip
@@ -16,6 +16,7 @@ export class WordLights {
     Object.assign(this, { lines, tooltip, viewer });
     this.shown = null; // see page_words.js; null without words
     this.word = null;  // {side, number, element}: under the pointer, or with the focus
+    this.marked = null; // words of the source that explain one, see `mark`
     this.spot = null;  // what is pointed at in the viewer, see plot.js
     this.listen();
   }
@@ -51,7 +52,7 @@ export class WordLights {
 
   // Shows words, see page_words.js, with the texts between them; null: no words.
   show(shown, texts) {
-    this.word = null;
+    this.word = this.marked = null;
     this.shown = shown;
     this.viewer().point(null);
     for (const side of ["source", "target"]) {
@@ -105,6 +106,10 @@ export class WordLights {
   relight() {
     const { shown, spot, word } = this;
     this.clear();
+    if (this.marked) {
+      this.paint("source", this.marked, Math.max(...this.marked));
+      return;
+    }
     if (!shown?.weight) return;
     if (spot && shown.attends) {
       const side = spot.row === null ? "source" : "target";
@@ -123,16 +128,31 @@ export class WordLights {
     const { shown } = this;
     const weights = shown.words[OTHER[side]].map((_, i) =>
       side === "target" ? shown.weight(number, i) : shown.weight(i, number));
-    for (const element of this.elements(OTHER[side])) {
-      const weight = weights[Number(element.dataset.word)];
-      element.dataset.weight = weight.toFixed(2);
-      element.classList.toggle("lit", weight >= LIT);
-      element.style.setProperty("--w", Math.sqrt(weight).toFixed(3)); // weak ones are seen, too
-    }
+    this.paint(OTHER[side], weights);
     for (const element of this.elements(side)) {
       element.classList.toggle("active", Number(element.dataset.word) === number);
     }
     return weights;
+  }
+
+  paint(side, weights, largest = 1) {
+    for (const element of this.elements(side)) {
+      const weight = weights[Number(element.dataset.word)];
+      element.dataset.weight = weight.toFixed(2);
+      element.classList.toggle("lit", weight >= LIT);
+      // weak ones are seen, too
+      element.style.setProperty("--w", Math.sqrt(weight / largest || 0).toFixed(3));
+    }
+  }
+
+  // Marks the words of the source, by {begin, end, contribution} of some, until there are none: null.
+  mark(reasons) {
+    const place = (word) => (reason) => reason.begin !== undefined && word.begin !== undefined
+      && overlap(word, reason);
+    const isKnown = this.shown && reasons?.some(({ contribution }) => contribution !== undefined);
+    this.marked = isKnown ? this.shown.words.source.map((word) => reasons.filter(place(word))
+      .reduce((sum, { contribution }) => sum + contribution, 0)) : null;
+    this.relight();
   }
 
   tell({ side, number, element }, weights) {

@@ -42,7 +42,7 @@ function locate(words, text) {
   });
 }
 
-const overlap = (one, other) => one.begin < other.end && other.begin < one.end;
+export const overlap = (one, other) => one.begin < other.end && other.begin < one.end;
 
 // What is shown with attention.
 export function attendedWords(text, { text: translated, attention, words }) {

@@ -15,6 +15,7 @@ from nmt.serving.schema import (
     AlternativesRequest,
     Correction,
     DocumentRequest,
+    ExplanationRequest,
     TranslationRequest,
 )
 
@@ -22,6 +23,7 @@ CLIENT_CLOSED = 499  # not a registered status: for the metrics, of clients that
 _BODIES: dict[str, type[BaseModel]] = {
     "/alternatives": AlternativesRequest,
     "/corrections": Correction,
+    "/explain": ExplanationRequest,
 }
 _MAX_ECHO = 50  # characters of a client's input that an error repeats
 

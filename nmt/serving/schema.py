@@ -112,6 +112,66 @@ class AlternativesAnswer(BaseModel):
     )
 
 
+class ExplanationRequest(BaseModel):
+    """Body of `POST /explain`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field(description="the text that was translated")
+    sentence: str = Field(description="one of its sentences: a `source` of `sentences`")
+    prefix: str = Field(
+        "", description="the translation of the sentence up to the word, white space included"
+    )
+    word: str = Field(min_length=1, description="the word that is explained")
+    other: str | None = Field(
+        None,
+        min_length=1,
+        description="a word that could stand in its place; default: the most probable other one",
+    )
+    glossary: str | None = Field(None, description="name of the glossary of the translation")
+
+    @model_validator(mode="after")
+    def _is_encodable(self) -> ExplanationRequest:
+        for name in ("text", "sentence", "prefix", "word", "other"):
+            _check_encodable(getattr(self, name) or "", name)
+        return self
+
+
+class ExplainingWord(BaseModel):
+    """A word, and what it has to do with the explained one."""
+
+    text: str
+    begin: int | None = Field(
+        None, description="its characters of the given text are [begin, end); absent for marks"
+    )
+    end: int | None = None
+    contribution: float | None = Field(
+        None,
+        description="its share in what the model read to write the word, 0 to 1, by ALTI+; those "
+        "of source and prefix sum to 1; absent if not available",
+    )
+    contrast: float = Field(
+        description="nats: how far it speaks for the word and against the other one, by gradient "
+        "times input"
+    )
+
+
+class ExplanationAnswer(BaseModel):
+    """Answer to `POST /explain`; numbers have four decimals."""
+
+    word: str
+    other: str = Field(description="the word that it is held against")
+    log_prob: float = Field(description="of the word behind the prefix, in nats")
+    other_log_prob: float
+    source: list[ExplainingWord] = Field(description="the words of the sentence, and its end mark")
+    prefix: list[ExplainingWord] = Field(
+        description="the begin mark, the words before it, and its own pieces, if it has several"
+    )
+    contributions_missing: str | None = Field(
+        None, description="why contributions are missing: the model is not a transformer"
+    )
+
+
 class DocumentRequest(BaseModel):
     """Query of `POST /documents`."""
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import UserError
 from nmt.inference.alternatives import Alternative, find_alternatives
 from nmt.inference.contract import SearchRequest
-from nmt.inference.quality import QUALITY_FILE, locate_sources
+from nmt.inference.quality import (
+    QUALITY_FILE,
+    locate_sources,
+    match_segments,
+    move_spans,
+)
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
 from nmt.text.terms import Glossary
+
+if TYPE_CHECKING:  # imports Keras
+    from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation
 
 _NO_QUALITY = f"the run has no {QUALITY_FILE}: make it by python -m nmt.inspect quality"
 _WARM_UP = "a"  # any text compiles the search; a short one does it fast
@@ -37,8 +45,8 @@ class JoinedText(NamedTuple):
 class SegmentTranslator:
     """The steps of `Translator.hypotheses`, for a caller who batches segments of many texts.
 
-    All methods may be called on any thread, but `hypotheses` and `attention` each on one thread
-    at a time, which may be two different ones.
+    All methods may be called on any thread, but `hypotheses` on one thread at a time, and
+    `attention` and `explain` on one, which may be another one.
 
     Args:
         translator: performs the steps.
@@ -55,6 +63,7 @@ class SegmentTranslator:
         self.has_attention = translator.engines.has_keras
         self.attention = translator.attention
         self.begin_document = translator.begin_document
+        self._explainer: ChoiceExplainer | None = None
         self._segmenter = translator.segmenter
         self._keras_engine = translator.keras_engine
         self._quality = translator.quality
@@ -109,6 +118,40 @@ class SegmentTranslator:
         """
         self._keras_engine("attention")
         self.attention(_WARM_UP)
+
+    def explain(
+        self, text: str, segments: Sequence[Segment], number: int, prefix: str, words: Sequence[str]
+    ) -> tuple[ChoiceExplanation, str]:
+        """Return why the translation of a segment has a word behind its beginning.
+
+        Args:
+            text: the text.
+            segments: of the text.
+            number: of the segment.
+            prefix: the translation of the segment up to the word.
+            words: the word, and the one that it is held against, if any.
+
+        Returns:
+            The explanation, whose source words refer to the characters of the text, and why it has
+            no contributions; empty: it has.
+
+        Raises:
+            UserError: the engine has no Keras model, a prefix is too long, or the words are equal.
+        """
+        from nmt.analysis.explaining.choice import ChoiceExplainer
+
+        if self._explainer is None:
+            model = self._keras_engine("an explanation").model
+            self._explainer = ChoiceExplainer(model, self._tokenizer)
+        beginnings = [prefix, *(f"{prefix}{word}" for word in words)]
+        begun = [self._begin_with(segments[number], beginning) for beginning in beginnings]
+        explanation = self._explainer.explain(*begun)
+        matched = match_segments(text, segments)[number]
+        source = []
+        for reason in explanation.source:
+            [span] = (move_spans([reason.span], matched) if reason.span else ()) or [None]
+            source.append(reason._replace(span=span))
+        return explanation._replace(source=tuple(source)), self._explainer.reason
 
     def explain_missing_quality(self) -> str:
         """Return why translations have no confidence; empty if they can have it."""

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fastapi import HTTPException, Request
 
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.serving.answers import encode_answer
-from nmt.serving.batching import Batcher, ClosedError, QueueFullError
+from nmt.serving.batching import Batcher
 from nmt.serving.events import Emit
 from nmt.serving.glossaries import choose_glossary
 from nmt.serving.health import HealthCheck
-from nmt.serving.limits import ATTENTION_WORK, Limits
+from nmt.serving.keras_work import IN_PARTS, KerasWork
+from nmt.serving.limits import EXPLANATION_WORK, Limits
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
 from nmt.serving.schema import (
     AlternativesAnswer,
     AlternativesRequest,
     AlternativeWord,
+    ExplanationAnswer,
+    ExplanationRequest,
     TranslationRequest,
 )
 from nmt.serving.searches import Item, SearchOptions, count_work
-from nmt.serving.waiting import wait_for
+from nmt.serving.waiting import FULL, STOPPING, explain_refusal, wait_for
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
@@ -39,17 +40,7 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.text.terms import Glossary
 
 _HEALTH_TEXT = "a"
-_IN_PARTS = "the text was translated in parts"
-STOPPING = "the service is stopping"
 _log = logging.getLogger(__name__)
-
-
-class _Pair(NamedTuple):
-    """A text and the translation whose attention is computed."""
-
-    text: str
-    tokens: int  # of the text
-    translation: Translation
 
 
 class Service:
@@ -69,14 +60,7 @@ class Service:
         self._translator = translator
         self._limits = limits
         self._metrics = metrics
-        self._attention_batcher: Batcher[_Pair, None, Attention | None] = Batcher(
-            self._compute_attention,
-            work=lambda pair, _: pair.tokens * ATTENTION_WORK,
-            max_batch=1,
-            max_batch_work=limits.max_batch_work,
-            max_wait_s=0.0,
-            max_queue=sys.maxsize,  # this work was accepted with the translation
-        )
+        self._keras = KerasWork(translator, limits, metrics)
         self.batcher: Batcher[Item, SearchOptions, list[Any]] = Batcher(
             self._search,
             work=count_work,
@@ -84,16 +68,17 @@ class Service:
             max_batch_work=limits.max_batch_work,
             max_wait_s=limits.max_wait_s,
             max_queue=limits.max_queue,
-            waiting_elsewhere=lambda: self._attention_batcher.waiting,
+            waiting_elsewhere=lambda: self._keras.waiting,
             observe=metrics.batch_segments.observe,
         )
-        metrics.queue_work.set_function(
-            lambda: self.batcher.waiting + self._attention_batcher.waiting
-        )
+        metrics.queue_work.set_function(lambda: self._waiting)
         segments = [Item(segment) for segment in translator.segment(_HEALTH_TEXT).segments]
         options = self._search_options(SearchRequest())
         self._health = HealthCheck(self.batcher, segments, options, limits.health_s)
-        self._loading: asyncio.Task[None] | None = None
+
+    @property
+    def _waiting(self) -> int:
+        return self.batcher.waiting + self._keras.waiting
 
     async def translate(
         self, body: TranslationRequest, request: Request, emit: Emit | None = None
@@ -115,7 +100,7 @@ class Service:
         self._limits.check_size([*body.prefixes, *body.prefixes.values()])
         options, quality_missing = await self._read_options(body)
         if body.attention:
-            await self.load_attention()
+            await self._keras.load("attention")
         segmented = await self._segment(texts, options.glossary, body.prefixes)
         attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
         tokens = [sum(len(segment.ids) for segment in text.segments) for text in segmented]
@@ -128,7 +113,7 @@ class Service:
             for text, attend in zip(segmented, attends, strict=True)
             for segment in text.segments
         ]
-        with _explain_refusal():
+        with explain_refusal():
             deliver = emit and _sentence_events(segmented, emit)
             future = self.batcher.submit(items, options, deliver=deliver)
         self._metrics.sentences.inc(len(texts))
@@ -143,7 +128,9 @@ class Service:
         attentions: list[Attention | str | None] = [None] * len(texts)
         if body.attention:
             best = [translation for translation, *_ in hypotheses]
-            attentions = await self._attend(texts, segmented, best, request, deadline)
+            missing = list(map(_explain_missing_attention, segmented))
+            pairs = list(zip(texts, tokens, best, missing, strict=True))
+            attentions = await self._keras.attend(pairs, request, deadline)
         return await asyncio.to_thread(
             encode_answer, hypotheses, attentions, body.scores, quality_missing, sentences
         )
@@ -157,18 +144,14 @@ class Service:
             HTTPException: 413, 500 and 503 as `translate`; 422 for an unknown sentence or glossary,
                 or a prefix that is too long.
         """
-        self._limits.check_size([body.text, body.prefix])
-        glossary = choose_glossary(self._translator.glossaries, body.glossary)
-        [text] = await self._segment([body.text], glossary, {body.sentence: body.prefix})
-        segment = next((each for each in text.segments if each.written == body.sentence), None)
-        if segment is None:
-            raise HTTPException(422, "sentence must be a sentence of text: see `sentences`")
+        text, number = await self._find_sentence(body, body.prefix)
+        segment = text.segments[number]
         options = SearchOptions(alternatives=body.count)
         self._limits.check_alternatives(len(segment.ids))
         if self.is_stopping:
             raise unavailable(STOPPING)
         deadline = monotonic() + self._limits.timeout_s
-        with _explain_refusal():
+        with explain_refusal():
             future = self.batcher.submit([Item(segment)], options)
         failure, late = "the alternatives could not be computed", self._limits.late
         [words] = await wait_for(future, request, deadline, failure=failure, late=late)
@@ -180,6 +163,43 @@ class Service:
                 for word in words
             ]
         )
+
+    async def explain(self, body: ExplanationRequest, request: Request) -> ExplanationAnswer:
+        """Return why the translation of a sentence has a word behind its beginning.
+
+        Raises:
+            HTTPException: as `find_alternatives`; 400 if the engine has no Keras model; 422 if both
+                words are the same.
+        """
+        text, number = await self._find_sentence(body, body.prefix, body.word, body.other or "")
+        tokens = len(text.segments[number].ids)
+        self._limits.check_explanation(tokens)
+        if text.segments[number].is_copied:
+            raise HTTPException(422, "the sentence was copied: no word of it was chosen")
+        await self._keras.load("an explanation")
+        if self.is_stopping:
+            raise unavailable(STOPPING)
+        if self._waiting + tokens * EXPLANATION_WORK > self._limits.max_queue:
+            raise unavailable(FULL)
+        return await self._keras.explain(body, text.segments, number, request)
+
+    async def _find_sentence(
+        self, body: AlternativesRequest | ExplanationRequest, *begin: str
+    ) -> tuple[SegmentedText, int]:
+        """Return the segments of a text, and the number of the one whose translation begins so.
+
+        Raises:
+            HTTPException: 413 beyond a limit; 422 for an unknown sentence or glossary, or a
+                beginning that is too long.
+        """
+        self._limits.check_size([body.text, *begin])
+        glossary = choose_glossary(self._translator.glossaries, body.glossary)
+        prefixes = {body.sentence: "".join(begin)}
+        [text] = await self._segment([body.text], glossary, prefixes)
+        for number, segment in enumerate(text.segments):
+            if segment.written == body.sentence:
+                return text, number
+        raise HTTPException(422, "sentence must be a sentence of text: see `sentences`")
 
     async def _segment(
         self, texts: Sequence[str], glossary: Glossary | None, prefixes: Mapping[str, str]
@@ -198,30 +218,6 @@ class Service:
         except UserError as error:
             raise HTTPException(422, str(error)) from None
 
-    async def _attend(
-        self,
-        texts: Sequence[str],
-        segmented: Sequence[SegmentedText],
-        translations: Sequence[Translation],
-        request: Request,
-        deadline: float,
-    ) -> list[Attention | str | None]:
-        """Return the attention of each text, or the reason why it is missing."""
-        missing = list(map(_explain_missing_attention, segmented))
-        pairs = [
-            _Pair(source, sum(len(segment.ids) for segment in text.segments), translation)
-            for source, text, translation, reason in zip(
-                texts, segmented, translations, missing, strict=True
-            )
-            if not reason
-        ]
-        with _explain_refusal():
-            future = self._attention_batcher.submit(pairs, None)
-        failure, late = "the attention could not be computed", self._limits.late
-        attentions = await wait_for(future, request, deadline, failure=failure, late=late)
-        computed = iter(attentions)
-        return [reason or next(computed) or _IN_PARTS for reason in missing]
-
     def submit(
         self, segments: Sequence[Segment], request: SearchRequest
     ) -> Future[list[list[Translation]]]:
@@ -238,27 +234,6 @@ class Service:
         """Return the work of searching a segment."""
         return count_work(Item(segment), self._search_options(request))
 
-    async def load_attention(self) -> None:
-        """Load the model that attention needs, once and in a thread of its own, and wait for it.
-
-        Raises:
-            HTTPException: 400 if it cannot be loaded, 503 if that takes too long.
-        """
-        if self._loading is None:
-            work = asyncio.to_thread(self._translator.load_attention)
-            self._loading = asyncio.create_task(work)
-        loading = self._loading
-        await asyncio.wait([loading], timeout=self._limits.timeout_s)
-        if not loading.done():
-            raise unavailable("attention is being loaded: try again soon")
-        error = loading.exception()
-        if isinstance(error, UserError):
-            raise HTTPException(400, str(error))
-        if error is not None:
-            _log.error("attention cannot be loaded", exc_info=error)
-            self._loading = None  # the next request tries again
-            raise HTTPException(500, "attention cannot be loaded")
-
     async def check_health(self) -> None:
         """Translate a short text.
 
@@ -273,7 +248,7 @@ class Service:
         """Refuse new requests, and return when all accepted ones are answered."""
         self.is_stopping = True
         await asyncio.to_thread(self.batcher.close)
-        await asyncio.to_thread(self._attention_batcher.close)
+        await asyncio.to_thread(self._keras.close)
 
     async def _read_options(self, body: TranslationRequest) -> tuple[SearchOptions, str | None]:
         """Return the options of a request, and why confidence is missing: see `encode_answer`."""
@@ -320,42 +295,24 @@ class Service:
             _log.exception("a batch of %d sentences failed", len(items))
             raise
 
-    def _compute_attention(self, pairs: list[_Pair], _: None) -> list[Attention | None]:
-        try:
-            with self._metrics.attention_seconds.time():
-                return [self._translator.attention(pair.text, pair.translation) for pair in pairs]
-        except Exception:
-            _log.exception("attention failed")
-            raise
-
 
 def _sentence_events(
     texts: Sequence[SegmentedText], emit: Emit
 ) -> Callable[[int, list[Translation]], None]:
     """Return what turns the translations of each segment into an event."""
     sentences = [
-        (number, index, segment.written)
+        (number, index, segment)
         for number, text in enumerate(texts)
         for index, segment in enumerate(text.segments)
     ]
 
     def deliver(item: int, translations: list[Translation]) -> None:
-        text, sentence, source = sentences[item]
-        content = {"text": text, "sentence": sentence, "source": source}
+        text, sentence, segment = sentences[item]
+        content = {"text": text, "sentence": sentence, "source": segment.written}
+        content["space"] = segment.space
         emit("sentence", content | {"translation": translations[0].text})
 
     return deliver
-
-
-@contextmanager
-def _explain_refusal() -> Iterator[None]:
-    """Turn the refusals of a batcher into answers."""
-    try:
-        yield
-    except QueueFullError:
-        raise unavailable("too much work is waiting already: try again soon") from None
-    except ClosedError:
-        raise unavailable(STOPPING) from None
 
 
 def _explain_missing_attention(text: SegmentedText) -> str:
@@ -363,5 +320,5 @@ def _explain_missing_attention(text: SegmentedText) -> str:
     if not text.segments:
         return "the text is empty"
     if len(text.segments) > 1:
-        return _IN_PARTS
+        return IN_PARTS
     return "the text was copied" if text.segments[0].is_copied else ""

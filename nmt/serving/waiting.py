@@ -1,17 +1,33 @@
-"""Waiting for results of other threads, until the client hangs up or time is over."""
+"""Work on other threads: refusals, and waiting for results until the client hangs up."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, TypeVar
 
 from fastapi import HTTPException, Request
 
+from nmt.serving.batching import ClosedError, QueueFullError
 from nmt.serving.problems import CLIENT_CLOSED, unavailable
 
+STOPPING = "the service is stopping"
+FULL = "too much work is waiting already: try again soon"
 Computed = TypeVar("Computed")
+
+
+@contextmanager
+def explain_refusal() -> Iterator[None]:
+    """Turn the refusals of a batcher into answers."""
+    try:
+        yield
+    except QueueFullError:
+        raise unavailable(FULL) from None
+    except ClosedError:
+        raise unavailable(STOPPING) from None
 
 
 async def wait_for(

@@ -6,7 +6,6 @@ The viewer's modules are joined to one script, which the page of `nmt.serving` c
 from __future__ import annotations
 
 import base64
-import gzip
 import html
 import json
 import re
@@ -58,21 +57,6 @@ _PAGE = """<!doctype html>
 {body}</body>
 </html>
 """
-# A page that replaces itself with the one that it contains compressed.
-_PACKED = """<!doctype html>
-<meta charset="utf-8">
-<script>
-(async () => {{
-  const packed = Uint8Array.from(atob("{page}"), (sign) => sign.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const page = await new Response(stream).text();
-  document.open();
-  document.write(page);
-  document.close();
-}})();
-</script>
-"""
-_FIRST_HEIGHT = 640  # pixels of a frame until its viewer has set its height
 _VIEWER = """<main></main>
 <script type="application/json" id="attention">{data}</script>
 <script type="module">
@@ -108,36 +92,19 @@ def attention_page(attentions: Sequence[tuple[str, AttentionData]], title: str) 
         }
         for sentence, attention in attentions
     ]
-    body = _VIEWER.format(
-        # JSON has "<" in strings only. Escaped, no token can end the element.
-        data=json.dumps(data).replace("<", "\\u003c"),
-        script=inline_script(BROWSER / "file.js"),
-    )
-    return make_document(title, inline_style(BROWSER / "page.css"), body)
+    # JSON has "<" in strings only. Escaped, no token can end the element.
+    return viewer_page(json.dumps(data).replace("<", "\\u003c"), title)
 
 
-def attention_cell(attention: AttentionData) -> str:
-    """Return a frame that contains the viewer: a page may have many of them.
-
-    The page is compressed, and each frame has its own: outputs of a notebook may be cleared, moved
-    and shown one by one, so none can rely on another. The frame takes its height from the viewer,
-    and its colours from the notebook.
+def viewer_page(data: str, title: str) -> str:
+    """Return an HTML page with the viewer.
 
     Args:
-        attention: attention of one sentence pair.
+        data: JSON that `browser/file.js` reads, without "<".
+        title: title of the page.
     """
-    page = attention_page([("", attention)], "Attention").encode("utf-8")
-    packed = base64.b64encode(gzip.compress(page, mtime=0)).decode("ascii")
-    return (
-        f'<iframe srcdoc="{html.escape(_PACKED.format(page=packed))}" title="Attention" '
-        f'width="100%" height="{_FIRST_HEIGHT}" style="border: 0"></iframe>'
-    )
-
-
-def unpack_cell(source: str) -> str:
-    """Return the page that a frame's ``srcdoc`` unpacks."""
-    packed = source.partition('atob("')[2].partition('"')[0]
-    return gzip.decompress(base64.b64decode(packed)).decode("utf-8")
+    body = _VIEWER.format(data=data, script=inline_script(BROWSER / "file.js"))
+    return make_document(title, inline_style(BROWSER / "page.css"), body)
 
 
 def inline_script(*scripts: Path) -> str:

@@ -32,7 +32,7 @@ from nmt.inference.results import (
 )
 from nmt.model.contract import AttentionKind
 from nmt.viewer import records
-from nmt.viewer.page import unpack_cell
+from nmt.viewer.cells import unpack_frame
 
 HOSTILE = "<script>alert('x')</script> & \"</iframe>"
 
@@ -130,7 +130,7 @@ def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:
     shown = Reader(original._repr_html_())
     assert shown.elements == ["iframe"]
     assert shown.text == ""
-    page = unpack_cell(shown.attributes["srcdoc"] or "")
+    page = unpack_frame(shown.attributes["srcdoc"] or "")
     assert "default-src 'none'" in page  # it asks no server for anything
     assert "<script>alert" not in page
     assert not re.search(r""" (?:src|href)=["'](?!data:)""", page)
@@ -183,7 +183,7 @@ def test_one_kind_of_attention_is_labelled_recorded_and_shown(only: Attention) -
     np.testing.assert_allclose(decoded.weights["alignment"], only.weights["alignment"], atol=1e-3)
     assert decoded.tokens["target_out"] == only.target_out
     srcdoc = Reader(only._repr_html_()).attributes["srcdoc"] or ""
-    [shown] = recorded(unpack_cell(srcdoc))
+    [shown] = recorded(unpack_frame(srcdoc))
     assert list(shown.weights) == ["alignment"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 import uvicorn
 
+from nmt.analysis.explaining.choice import ChoiceExplanation, Reason
+from nmt.errors import UserError
 from nmt.inference.alternatives import Alternative
 from nmt.inference.prefixes import make_prefix
 from nmt.inference.results import TermUse, Word
@@ -84,6 +87,8 @@ class FakeTranslator:
         self.attention_gate = threading.Event()
         self.attention_gate.set()
         self.attention_error: Exception | None = None
+        self.explained: list[tuple[str, ...]] = []  # sentence, prefix, word, other
+        self.missing_contributions = ""
         self.loads = 0  # of what attention needs
         self.loading_gate = threading.Event()
         self.loading_gate.set()
@@ -229,6 +234,34 @@ class FakeTranslator:
             )
         )
 
+    def explain(
+        self, text: str, segments: Sequence[Segment], number: int, prefix: str, words: Sequence[str]
+    ) -> tuple[ChoiceExplanation, str]:
+        """Let each source word contribute more than the one before it, and the first speak for."""
+        self.explained.append((segments[number].text, prefix, *words))
+        assert self.attention_gate.wait(SOON)
+        if words[0] == "fail":
+            raise RuntimeError("asked to fail")
+        if words[0] == words[-1] and len(words) == 2:
+            raise UserError("the word and the other one must differ, and not be empty")
+        begin = text.index(segments[number].text)
+        spans = [match.span() for match in re.finditer(r"\S+", segments[number].text)]
+        share = 0.6 / sum(range(1, len(spans) + 1))
+        source = tuple(
+            Reason(
+                text[begin + span[0] : begin + span[1]],
+                math.nan if self.missing_contributions else share * n,
+                1.5 if n == 1 else -0.25,
+                (begin + span[0], begin + span[1]),
+            )
+            for n, span in enumerate(spans, 1)
+        )
+        other = words[1] if len(words) == 2 else "home"
+        prefix_share = math.nan if self.missing_contributions else 0.4
+        prefixes = (Reason("begin mark", prefix_share, 0.0),)
+        explanation = ChoiceExplanation(-0.5, other, -2.5, source, prefixes)
+        return explanation, self.missing_contributions
+
     def load_attention(self) -> None:
         self.loads += 1
         assert self.loading_gate.wait(SOON)
@@ -302,6 +335,10 @@ class Running:
     def find_alternatives(self, **body: Any) -> Answer:
         headers = {"Content-Type": "application/json"}
         return self.ask("POST", "/alternatives", json.dumps(body), headers)
+
+    def explain(self, **body: Any) -> Answer:
+        headers = {"Content-Type": "application/json"}
+        return self.ask("POST", "/explain", json.dumps(body), headers)
 
     def translate(self, text: str | list[str], **options: Any) -> Any:
         answer = self.post({"text": text, **options})

@@ -272,7 +272,7 @@ def test_only_a_request_for_attention_loads_what_it_needs() -> None:
         for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/nowhere"):
             running.ask("GET", path)
         running.translate("Hola mundo")
-        assert running.app.state.service._loading is None
+        assert running.app.state.service._keras._loading is None
         assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
         assert running.translator.loads == 1
 
@@ -358,6 +358,7 @@ def test_a_stream_ends_with_the_ordinary_answer(service: Running, options: dict[
             "sentence": sentence,
             "source": source,
             "translation": translation,
+            "space": "",
         }
         for text, sentence, source, translation in (
             (0, 0, "Hola mundo", "world hello"),
@@ -890,8 +891,8 @@ def test_metrics_count_what_happened() -> None:
 
 def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
-    paths = {"/translate", "/alternatives", "/documents", "/corrections", "/healthz", "/info"}
-    assert set(described["paths"]) == paths
+    paths = {"/translate", "/alternatives", "/explain", "/documents", "/corrections"}
+    assert set(described["paths"]) == paths | {"/healthz", "/info"}
     parameters = described["paths"]["/documents"]["post"]["parameters"]
     names = {each["name"] for each in parameters}
     assert names == {"name", "format", "columns", "encoding", "glossary"}

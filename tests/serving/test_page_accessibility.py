@@ -71,6 +71,12 @@ def show_alternatives(page: Any) -> None:
     page.locator("#alternatives-list button").first.wait_for()
 
 
+def show_reasons(page: Any) -> None:
+    show_alternatives(page)
+    page.get_by_role("button", name="Why this word?").click()
+    page.locator("#reasons-rows").wait_for()
+
+
 def show_choice(page: Any) -> None:
     show_alternatives(page)
     page.get_by_role("button", name="home").click()
@@ -106,6 +112,7 @@ STATES: dict[str, Callable[[Any], None]] = {
     "error": show_error,
     "away": show_absence,
     "alternatives": show_alternatives,
+    "reasons": show_reasons,
     "choice": show_choice,
     "attention": show_attention,
     "lit words": show_lit_words,
@@ -179,7 +186,7 @@ def test_controls_are_large_enough(page: Any) -> None:
         assert is_word or box["width"] >= SMALLEST_TARGET
 
 
-@pytest.mark.parametrize("state", ["empty", "choice", "alternatives", "attention", "error"])
+@pytest.mark.parametrize("state", ["empty", "choice", "reasons", "attention", "error"])
 def test_a_narrow_page_and_spaced_text_lose_nothing(
     open_page: Callable[..., Any], state: str
 ) -> None:

@@ -14,7 +14,8 @@ from fake_attention import SENTENCES, SOURCE, TARGET, attention, log
 from matplotlib import colormaps
 from viewer_checks import BEFORE, NEW, OLD, expect_lit, mean, stored, token, until, written
 
-from nmt.viewer.page import BROWSER, attention_cell, attention_page, inline_script, inline_style
+from nmt.viewer.cells import attention_frame
+from nmt.viewer.page import BROWSER, attention_page, inline_script, inline_style
 
 api = pytest.importorskip("playwright.sync_api")
 
@@ -277,7 +278,7 @@ def test_a_long_sentence_on_a_small_screen(tmp_path: Path, open_page: Callable[.
 def test_a_notebook_holds_many(tmp_path: Path, open_page: Callable[..., Any]) -> None:
     expect = api.expect
     path = tmp_path / "notebook.html"
-    cells = [attention_cell(attention()), attention_cell(attention(["</s>"], ["</s>"], heads=2))]
+    cells = [attention_frame(attention()), attention_frame(attention(["</s>"], ["</s>"], heads=2))]
     path.write_text(f"<!doctype html><h1>Notebook</h1>{'<hr>'.join(cells)}", encoding="utf-8")
     page = open_page(path.as_uri())
     first, second = (page.frame_locator("iframe").nth(number) for number in (0, 1))
@@ -306,10 +307,8 @@ def test_a_frame_of_a_notebook_is_as_high_as_its_content_and_as_dark(
     tmp_path: Path, open_page: Callable[..., Any]
 ) -> None:
     path = tmp_path / "notebook.html"
-    path.write_text(
-        f'<!doctype html><body style="color: #222; background: #fff">{attention_cell(attention())}',
-        encoding="utf-8",
-    )
+    body = f'<body style="color: #222; background: #fff">{attention_frame(attention())}'
+    path.write_text(f"<!doctype html>{body}", encoding="utf-8")
     page = open_page(path.as_uri())
     frame = page.frame_locator("iframe")
     api.expect(frame.get_by_label("matrix")).to_be_checked()

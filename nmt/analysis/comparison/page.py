@@ -10,7 +10,8 @@ from nmt.analysis.comparison.runs import RunSummary, SentenceResult
 from nmt.analysis.comparison.sections import Example, Section
 from nmt.analysis.comparison.table import describe_differences
 from nmt.analysis.tables import Listing
-from nmt.viewer.page import attention_cell, make_document
+from nmt.viewer.cells import attention_frame
+from nmt.viewer.page import make_document
 
 # Text has a contrast of 7 or more in both schemes; what colours say, lines below words say too.
 _STYLE = """:root { color-scheme: light dark; }
@@ -189,12 +190,14 @@ def render_attention(
 ) -> str:
     """Return one sentence's attention in every run."""
     parts = [f'<p dir="auto">Each run translates “{html.escape(sentence)}”.</p>\n']
+    carries_viewer = True  # the first frame, which gives it to the others
     for number, (run, result) in enumerate(zip(runs, results, strict=True)):
         facts = filter(None, (run.name, describe_differences(run.differences), result.kinds))
         content = f"<p>{html.escape(result.reason)}</p>"
         if result.attention is not None:
             content = f'<p dir="auto">{html.escape(result.translation)}</p>\n'
-            content += attention_cell(result.attention)
+            content += attention_frame(result.attention, carries_viewer=carries_viewer)
+            carries_viewer = False
         is_open = " open" if not number else ""
         parts.append(
             f"<details{is_open}>\n<summary>{html.escape('; '.join(facts))}</summary>\n{content}\n"
