@@ -68,8 +68,6 @@ class TrainingConfig:
     dropout_warmup_epochs: NonNegativeFloat = MISSING  # dropout grows from 0 to its rates meanwhile
     # Share of the decoder's input words replaced by unknown.
     word_dropout: Annotated[float, between(0, 0.95)] = MISSING
-    # Weight of the divergence between two passes with different dropout (R-Drop); 0: one pass.
-    consistency: NonNegativeFloat = MISSING
     optimizer: Annotated[str, one_of("adam", "adamw", "muon")] = MISSING
     # Peak rate. null: by the model's width, see `nmt.training.defaults.default_learning_rate`.
     learning_rate: PositiveFloat | None = MISSING

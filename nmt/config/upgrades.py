@@ -18,7 +18,6 @@ LATER_KEYS: dict[str, dict[str, Any]] = {
     "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {
         "attention_every": 250,
-        "consistency": 0,
         "deterministic": False,
         "dropout_warmup_epochs": 0,
         "evaluation_share": None,

@@ -12,7 +12,7 @@ import keras
 from nmt.config import TrainingConfig
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey
-from nmt.training.objective import TokenLoss, compute_loss
+from nmt.training.objective import TokenLoss, compute_loss, hide_words
 from nmt.training.optimizer import sum_over_parts
 from nmt.training.train_step import count_parallel_parts
 from nmt.training.weight_groups import WeightGroups
@@ -27,7 +27,7 @@ class Gradients:
     Args:
         model: the model that is trained.
         groups: the groups that weights and gradients are joined into.
-        config: micro-batches, label smoothing, word dropout, consistency.
+        config: micro-batches, label smoothing, word dropout.
         loss: replaces the objective; None: cross-entropy.
         normalizer: a constant that keeps sums within the range of float16.
         uses_parallel_parts: whether a batch is computed in parts of its rows.
@@ -65,15 +65,10 @@ class Gradients:
         split_weights = self._groups.split(weights)
 
         def compute_objective(weights: Arrays, batch: Any, key: Any) -> Any:
+            inputs = hide_words(batch, self._config.word_dropout, key)
+            smoothing = self._config.label_smoothing
             loss = self._compute_loss(
-                weights,
-                frozen,
-                batch,
-                key=key,
-                label_smoothing=self._config.label_smoothing,
-                word_dropout=self._config.word_dropout,
-                consistency=self._config.consistency,
-                loss=self._loss,
+                weights, frozen, inputs, key=key, label_smoothing=smoothing, loss=self._loss
             )
             # About the mean loss: gradients of a sum over a batch overflow float16.
             return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)

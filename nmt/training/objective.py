@@ -10,7 +10,7 @@ from keras import ops
 from nmt.data.tokenizer import UNK
 from nmt.errors import UserError
 from nmt.model.contract import Model
-from nmt.model.dropout import DropoutKey, dropout, fold
+from nmt.model.dropout import dropout, fold
 
 Tensor = Any
 
@@ -31,8 +31,6 @@ def compute_loss(
     *,
     key: Tensor = None,
     label_smoothing: float = 0.0,
-    word_dropout: float = 0.0,
-    consistency: float = 0.0,
     loss: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> TokenLoss:
     """Return the loss of a model on a batch.
@@ -40,60 +38,21 @@ def compute_loss(
     Args:
         model: the model.
         batch: see `nmt.data.batches`.
-        key: the dropout key; None: without dropout. ``word_dropout`` and ``consistency`` need one.
+        key: the dropout key; None: without dropout.
         label_smoothing: see `cross_entropy`.
-        word_dropout: rate of `hide_words`.
-        consistency: weight of the divergence between two passes that drop different units and
-            words, R-Drop (Liang et al. 2021, equation 4, halved): half of both objectives, plus
-            half of the weight times `symmetric_divergence`; 0: one pass.
         loss: replaces the objective, see `nmt.training.components.Components`.
 
     Raises:
         UserError: ``loss`` does not return one number per label.
     """
-    if consistency:
-        batch, key = _repeat_rows(batch, key)
-    batch = hide_words(batch, word_dropout, key)
     logits, labels = model(batch, dropout_key=key), batch["labels"]
     counted = ops.greater(batch["target_segments"], 0)
     weights = batch.get("weights")
     measured = cross_entropy(
         logits, labels, counted, label_smoothing=label_smoothing, weights=weights
     )
-    weight = ops.cast(counted, "float32")
-    weight = weight if weights is None else weight * weights
-    if loss is not None:
-        losses = _apply_loss(loss, labels, logits)
-        measured = measured._replace(objective=ops.sum(losses * weight))
-    if consistency:
-        divergence = ops.sum(symmetric_divergence(logits[0::2], logits[1::2]) * weight[0::2])
-        measured = measured._replace(objective=measured.objective + consistency * divergence)
-        measured = TokenLoss(*(sum_of_both / 2 for sum_of_both in measured))
-    return measured
-
-
-def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:
-    """Return the mean of both Kullback-Leibler divergences of two predictions, in nats.
-
-    Args:
-        first: logits, [..., V].
-        second: logits, [..., V].
-
-    Returns:
-        Float32 [...].
-    """
-    first, second = (ops.log_softmax(ops.cast(logits, "float32")) for logits in (first, second))
-    return ops.sum((ops.exp(first) - ops.exp(second)) * (first - second), axis=-1) / 2
-
-
-def _repeat_rows(batch: dict[str, Tensor], key: DropoutKey) -> tuple[dict[str, Tensor], DropoutKey]:
-    """Return the batch with every row twice, and the key of its masks."""
-    key = key._replace(first_row=2 * key.first_row)
-    return {name: ops.repeat(array, 2, axis=0) for name, array in batch.items()}, key
-
-
-def _apply_loss(loss: Callable[[Tensor, Tensor], Tensor], labels: Tensor, logits: Tensor) -> Tensor:
-    """Return the user's loss of each label: float32 with the shape of ``labels``."""
+    if loss is None:
+        return measured
     losses = loss(labels, ops.cast(logits, "float32"))
     shape = getattr(losses, "shape", None)
     if shape != labels.shape:  # another shape might be broadcast
@@ -102,7 +61,9 @@ def _apply_loss(loss: Callable[[Tensor, Tensor], Tensor], labels: Tensor, logits
             f"the loss returns {returned}: it must return one number per label, "
             f"{tuple(labels.shape)}, as Keras losses do with reduction=None"
         )
-    return ops.cast(losses, "float32")
+    weight = ops.cast(counted, "float32")
+    weight = weight if weights is None else weight * weights
+    return measured._replace(objective=ops.sum(ops.cast(losses, "float32") * weight))
 
 
 def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from nmt.config import TrainingConfig
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey
-from nmt.training.objective import compute_loss
+from nmt.training.objective import compute_loss, hide_words
 from nmt.training.optimizer import sum_over_parts
 from nmt.training.train_step import count_parallel_parts
 from nmt.training.weight_groups import WeightGroups
@@ -26,7 +26,7 @@ class Gradients:
         model: the model that is trained.
         groups: the groups that gradients are joined into.
         joined: the variables of the groups.
-        config: micro-batches, label smoothing, word dropout, consistency, compilation.
+        config: micro-batches, label smoothing, word dropout, compilation.
         loss: replaces the objective; None: cross-entropy.
         normalizer: a constant that keeps sums within the range of float16.
         scale_loss: multiplies the objective by the scale of mixed precision; None: no scale.
@@ -98,14 +98,10 @@ class Gradients:
     def _differentiate(self, batch: Any, key: DropoutKey) -> Sums:
         """Return the sums over one micro-batch."""
         with tf.GradientTape() as tape:
+            inputs = hide_words(batch, self._config.word_dropout, key)
+            smoothing = self._config.label_smoothing
             loss = compute_loss(
-                self._model,
-                batch,
-                key=key,
-                label_smoothing=self._config.label_smoothing,
-                word_dropout=self._config.word_dropout,
-                consistency=self._config.consistency,
-                loss=self._loss,
+                self._model, inputs, key=key, label_smoothing=smoothing, loss=self._loss
             )
             # About the mean loss: gradients of a sum over a batch overflow float16.
             objective = loss.objective / self._normalizer

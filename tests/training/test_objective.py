@@ -13,8 +13,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import UNK
-from nmt.model.dropout import DropoutKey
-from nmt.training.objective import TokenLoss, compute_loss, cross_entropy, hide_words
+from nmt.training.objective import TokenLoss, cross_entropy, hide_words
 
 pytestmark = pytest.mark.backend
 
@@ -149,40 +148,6 @@ def test_narrow_and_large_logits_are_summed_in_float32() -> None:
     logits[:, 1] = 300
     sums = loss(logits, 0.0, np.zeros(300, np.int32), np.ones(300, bool))
     assert numbers(sums) == pytest.approx((90000, 90000, 300), rel=1e-6)
-
-
-def test_consistency_adds_the_divergence_of_two_passes() -> None:
-    """Liang et al. 2021, equations 2 to 4, halved; each row has a weight."""
-    passes = logits_array(1), logits_array(2)
-    seen = []
-
-    def model(batch: dict[str, Any], dropout_key: Any) -> Any:
-        seen.append((ops.convert_to_numpy(batch["target"]), int(dropout_key.first_row)))
-        return ops.convert_to_tensor(np.stack(passes, axis=1).reshape(2 * B, T, V))
-
-    factors = np.broadcast_to(np.array([[0.5], [2.0]], np.float32), LABELS.shape)
-    batch = {
-        "target": LABELS,
-        "labels": LABELS,
-        "target_segments": COUNTED.astype(np.int32),
-        "weights": factors,
-    }
-    batch = {name: ops.convert_to_tensor(array) for name, array in batch.items()}
-    key = DropoutKey(*(ops.convert_to_tensor(number, "uint32") for number in (3, 1 << 16, 5)))
-    measured = compute_loss(model, batch, key=key, label_smoothing=0.1, consistency=4)
-
-    [(rows, first_row)] = seen
-    np.testing.assert_array_equal(rows, LABELS.repeat(2, axis=0))
-    assert first_row == 10
-    each = [
-        cross_entropy(logits, LABELS, COUNTED, label_smoothing=0.1, weights=factors)
-        for logits in passes
-    ]
-    first, second = map(softmax, passes)
-    divergence = (first * np.log(first / second) + second * np.log(second / first)).sum(-1) / 2
-    objective, nll, tokens = np.mean([numbers(loss) for loss in each], axis=0)
-    objective += 4 / 2 * (divergence * COUNTED * factors).sum()
-    assert numbers(measured) == pytest.approx((objective, nll, tokens), rel=1e-5)
 
 
 def test_a_share_of_the_words_becomes_unknown() -> None:

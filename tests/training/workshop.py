@@ -36,7 +36,7 @@ STATE_OPTIONS = (
 )
 PROGRAM_OPTIONS = (
     *("batch_tokens", "update_tokens", "accumulate", "parallel_parts", "jit_compile"),
-    *("label_smoothing", "word_dropout", "consistency", "clip_norm"),
+    *("label_smoothing", "word_dropout", "clip_norm"),
 )
 
 
