@@ -25,14 +25,14 @@ over the less informative speeds, which are measured afterwards if there is time
 measure the rest. Exit status: 0, 1 if anything failed, 2 without a GPU.
 
 On a machine without network, TensorFlow or an installed environment, you need the checkout, Python
-with JAX, NumPy, matplotlib, rich, sacrebleu, sentencepiece and tensorboard, and a folder that a
-machine with the environment and with network prepares:
+with JAX, NumPy, matplotlib, Pillow, PyYAML, rich, sacrebleu, safetensors, sentencepiece and
+tensorboard, and a folder that a machine with the environment and with network prepares:
 
     bash scripts/gpu/gpu_check.sh --prepare FOLDER --python 3.12 --archive /path/to/spa-eng.zip
     bash scripts/gpu/gpu_check.sh --wheels FOLDER/wheels --encoded FOLDER    # on the GPU machine
 
 FOLDER then holds the archive (downloaded without --archive), the tokenizer, the encoded corpus and,
-with --python, wheels of the packages that the GPU machine lacks, for its version of Python: 15 MiB
+with --python, wheels of the packages that the GPU machine lacks, for its version of Python: 21 MiB
 in total. Wheels are installed into a temporary folder; the machine's Python is not changed.
 """
 
@@ -58,8 +58,9 @@ from gpu_training import RECIPE, compare_precisions, seconds_for_training, train
 PARTS = ("devices", "parity", "speed", "train")
 OPTIONAL_PARTS = ("scaling", "precision")
 MODULES = (
-    "absl h5py hydra keras matplotlib ml_dtypes namex numpy omegaconf optree rich sacrebleu "
-    "sentencepiece tensorboard yaml"
+    "PIL absl backports h5py hydra keras matplotlib ml_dtypes namex numpy omegaconf optree "
+    "platformdirs py3langid rich sacrebleu safetensors sentencepiece sentencex snowballstemmer "
+    "tensorboard yaml"
 ).split()
 
 

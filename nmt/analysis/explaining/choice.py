@@ -74,9 +74,9 @@ class ChoiceExplainer:
             UserError: both words are the same, or one of them is empty.
         """
         target, model = self._tokenizer.target, self._model
-        given = [prefix, written] + ([] if other is None else [other])
+        segments = [prefix, written] + ([] if other is None else [other])
         before, word, *others = map(
-            np.ndarray.tolist, target.encode([each.prefix.text for each in given])
+            np.ndarray.tolist, target.encode([each.prefix.text for each in segments])
         )
         begin = _count_common(before, word, *others)
         before, ids = tuple(word[:begin]), tuple(word[begin:])
@@ -143,8 +143,8 @@ class ChoiceExplainer:
             text = apply_case(show_spans(word.text, segment.spans), segment.case)
             reasons.append(Reason(text, float(shares[rows].sum()), float(contrasts[rows].sum())))
         if pieces > 1:
-            own = float(shares[len(before) + 1 :].sum())
-            reasons.append(Reason("its own pieces", own, 0.0))
+            pieces_share = float(shares[len(before) + 1 :].sum())
+            reasons.append(Reason("its own pieces", pieces_share, 0.0))
         return tuple(reasons)
 
 
