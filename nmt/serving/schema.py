@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -72,24 +72,30 @@ class TranslationRequest(BaseModel):
         return self
 
 
-class AlternativesRequest(BaseModel):
-    """Body of `POST /alternatives`."""
+class SentenceRequest(BaseModel):
+    """What requests about one sentence of a translated text have in common."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str = Field(description="the text that was translated")
     sentence: str = Field(description="one of its sentences: a `source` of `sentences`")
+    glossary: str | None = Field(None, description="name of the glossary of the translation")
+
+    @model_validator(mode="after")
+    def _is_encodable(self) -> Self:
+        for name, value in self:
+            if name != "glossary" and isinstance(value, str):
+                _check_encodable(value, name)
+        return self
+
+
+class AlternativesRequest(SentenceRequest):
+    """Body of `POST /alternatives`."""
+
     prefix: str = Field(
         "", description="the translation of the sentence up to the word that is looked for"
     )
     count: int = Field(8, ge=1, le=MAX_ALTERNATIVES, description="most words of the answer")
-    glossary: str | None = Field(None, description="name of the glossary of the translation")
-
-    @model_validator(mode="after")
-    def _is_encodable(self) -> AlternativesRequest:
-        for name in ("text", "sentence", "prefix"):
-            _check_encodable(getattr(self, name), name)
-        return self
 
 
 class AlternativeWord(BaseModel):
@@ -112,13 +118,9 @@ class AlternativesAnswer(BaseModel):
     )
 
 
-class ExplanationRequest(BaseModel):
+class ExplanationRequest(SentenceRequest):
     """Body of `POST /explain`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    text: str = Field(description="the text that was translated")
-    sentence: str = Field(description="one of its sentences: a `source` of `sentences`")
     prefix: str = Field(
         "", description="the translation of the sentence up to the word, white space included"
     )
@@ -128,13 +130,6 @@ class ExplanationRequest(BaseModel):
         min_length=1,
         description="a word that could stand in its place; default: the most probable other one",
     )
-    glossary: str | None = Field(None, description="name of the glossary of the translation")
-
-    @model_validator(mode="after")
-    def _is_encodable(self) -> ExplanationRequest:
-        for name in ("text", "sentence", "prefix", "word", "other"):
-            _check_encodable(getattr(self, name) or "", name)
-        return self
 
 
 class ExplainingWord(BaseModel):

@@ -28,6 +28,7 @@ from nmt.serving.schema import (
     AlternativeWord,
     ExplanationAnswer,
     ExplanationRequest,
+    SentenceRequest,
     TranslationRequest,
 )
 from nmt.serving.searches import Item, SearchOptions, count_work
@@ -183,9 +184,7 @@ class Service:
             raise unavailable(FULL)
         return await self._keras.explain(body, text.segments, number, request)
 
-    async def _find_sentence(
-        self, body: AlternativesRequest | ExplanationRequest, *begin: str
-    ) -> tuple[SegmentedText, int]:
+    async def _find_sentence(self, body: SentenceRequest, *begin: str) -> tuple[SegmentedText, int]:
         """Return the segments of a text, and the number of the one whose translation begins so.
 
         Raises:

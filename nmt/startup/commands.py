@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from pathlib import Path
 
-from nmt.startup.compilation import compile_sooner_on_gpus, use_compilation_cache
+from nmt.startup.compilation import (
+    compile_sooner_on_gpus,
+    use_compilation_cache,
+    use_deterministic_operations,
+)
 from nmt.startup.devices import one_thread_per_operation
 from nmt.startup.memory import collect_rarely, keep_freed_memory, return_large_blocks
-
-_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 
 
 def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
@@ -29,7 +30,7 @@ def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
     keep_freed_memory()
     collect_rarely()
     if deterministic:
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
+        use_deterministic_operations()
     compile_sooner_on_gpus()
     use_compilation_cache(cache_dir / "compiled")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from nmt.startup.nvidia import nvidia_driver
 
 _FLAGS = "TF_XLA_FLAGS"
+_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 # On one H200, JAX 0.11 compiled the first update of 36 million parameters for more than 100 s
 # with these on (their defaults), and for 42 s without: docs/performance.md.
 _SLOW_TO_COMPILE = ("xla_gpu_experimental_enable_fusion_autotuner", "xla_gpu_enable_triton_gemm")
@@ -39,14 +40,23 @@ def use_compilation_cache(folder: Path) -> None:
 def compile_sooner_on_gpus() -> None:
     """Switch off what XLA spends most of its compilation time on, on GPUs with JAX.
 
-    Must be called before JAX is imported. Flags of the user take precedence.
+    Must be called before JAX is imported. Flags of the user take precedence. JAX knows both flags
+    from 0.9 on; others end the process.
     """
     # TensorFlow reads the same variable, and does not know all flags: it ends the process.
     if os.environ.get("KERAS_BACKEND") != "jax" or nvidia_driver() is None:
         return
     flags = os.environ.get("XLA_FLAGS", "")
-    added = [f"--{name}=false" for name in _SLOW_TO_COMPILE if name not in flags]
-    os.environ["XLA_FLAGS"] = " ".join([flags, *added]).strip()
+    _add_flags(*(f"--{name}=false" for name in _SLOW_TO_COMPILE if name not in flags))
+
+
+def use_deterministic_operations() -> None:
+    """Make XLA use deterministic operations. Must be called before a backend is imported."""
+    _add_flags(_DETERMINISTIC)
+
+
+def _add_flags(*added: str) -> None:
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *added]).strip()
 
 
 def _fingerprint() -> str:
