@@ -43,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
         prog="python -m nmt.evaluate",
-        description="BLEU, chrF2++ and TER with 95%% confidence intervals, by sacreBLEU; or the "
+        description="BLEU, chrF2++ and TER with 95% confidence intervals, by sacreBLEU; or the "
         "probability of given translations.",
     )
     add_runs(parser)
