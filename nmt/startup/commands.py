@@ -37,7 +37,7 @@ def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
 
 def set_up_translation() -> None:
     """Set up memory and threads for translation, and print each warning as one line."""
-    keep_freed_memory(one_pool=False)
+    keep_freed_memory()
     _set_up_decoding()
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 # malloc.h of the GNU C library
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
 _NEVER = -1
 _LARGE = 4 << 20  # bytes
 
@@ -73,25 +73,21 @@ def freeze_heap() -> None:
     gc.set_threshold(_DEFAULT, *gc.get_threshold()[1:])
 
 
-def keep_freed_memory(*, one_pool: bool = True) -> bool:
+def keep_freed_memory() -> bool:
     """Keep freed memory in the process, so that the next training step reuses it.
 
     Every training step allocates and frees the same hundreds of megabytes of activations. By
     default the GNU allocator returns large blocks to the kernel, which zeroes and maps them again,
-    page by page, at every step. The settings (one growing pool, no mapping per block, no trimming)
-    do not change the peak memory.
+    page by page, at every step. The settings (no mapping per block, no trimming) do not change the
+    peak memory. Each thread keeps its own pool: products of matrices allocate so often that the
+    parallel parts of an update wait for each other if they share one.
 
     Must be called before the process starts threads. Does nothing with other C libraries.
-
-    Args:
-        one_pool: whether all threads share one pool. Threads that each allocate much and often,
-            such as those of CTranslate2, would wait for each other.
 
     Returns:
         Whether the allocator accepted all settings.
     """
-    settings = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: _NEVER}
-    return _set_options(settings | {_M_ARENA_MAX: 1} if one_pool else settings)
+    return _set_options({_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: _NEVER})
 
 
 def share_gpu_memory() -> None:
