@@ -55,8 +55,8 @@ def main() -> None:
         for message in messages if arguments.list else ():
             print(f"{path}: {message}", file=sys.stderr)
     print(f"| format | {' | '.join(COLUMNS)} |\n| --- |{' ---: |' * len(COLUMNS)}")
-    for kind, found in sorted(counts.items()):
-        print(f"| {kind} | {' | '.join(f'{found[column]:,}' for column in COLUMNS)} |")
+    for kind, row in sorted(counts.items()):
+        print(f"| {kind} | {' | '.join(f'{row[column]:,}' for column in COLUMNS)} |")
 
 
 def read_files(folders: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
@@ -74,7 +74,7 @@ def read_files(folders: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
 
 
 def check(path: Path, data: bytes) -> tuple[Counter[str], list[str]]:
-    """Return what is true of a document, by `COLUMNS`, and messages about what is not."""
+    """Return the columns that count a document, and messages about those that do not."""
     from nmt.documents.formats import DocumentOptions, extract, find_format
     from nmt.errors import UserError
 
