@@ -107,11 +107,11 @@ def check(path: Path, data: bytes) -> tuple[Counter[str], list[str]]:
 
 
 def unpack(data: bytes, name: str) -> object:
-    """Return the bytes of a document; of an archive, those of its entries."""
+    """Return what tells the bytes of a document; of an archive, the checksums of its entries."""
     if name != "office":
         return data
     with ZipFile(io.BytesIO(data)) as archive:
-        return [(each.filename, archive.read(each)) for each in archive.infolist()]
+        return [(each.filename, each.CRC, each.file_size) for each in archive.infolist()]
 
 
 def exchange_texts(xliff: bytes) -> bytes:
