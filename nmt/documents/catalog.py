@@ -43,7 +43,7 @@ _CODE = re.compile(
     r"|[a-z]+(?:[A-Z][a-z0-9]*)+"  # identifier, also with dots, underscores or digits
     r"|[A-Za-z0-9-]+(?:[._][A-Za-z0-9-]+)+|[A-Za-z0-9-]*[0-9][A-Za-z0-9-]*"
     r"|(?:mailto|tel|data|urn|javascript):\S+|[a-z]+://\S+|(?:\.{0,2}|~)/\S*|[A-Za-z]:\\\S*"
-    rf"|{_FORMAT}(?:[\W_]+{_FORMAT})+",  # format of a date
+    rf"|{_FORMAT}(?:(?u:[\W_]+){_FORMAT})+",  # format of a date; letters, as in "más", end none
     re.ASCII,
 )
 _LONGEST_CODE = 200  # characters; longer ones are texts if they have white space

@@ -125,7 +125,13 @@ def _write(data: bytes, output: Path | None) -> None:
 
 
 def _warn(report: DocumentReport) -> None:
-    """Say on standard error what could not be carried over exactly."""
+    """Say on standard error what was not translated, or not carried over exactly."""
+    if not report.segments:
+        print(
+            "warning: the document has no text to translate, or all of it is translated: it is "
+            "written as it is",
+            file=sys.stderr,
+        )
     if report.lost_spans:
         print(
             f"warning: the model left out {len(report.lost_spans):,} kept spans or elements; they "

@@ -53,6 +53,7 @@ _WRITTEN_BREAK = re.compile(r"\s*<br\b|LINE_BREAK\b")
 _WRITTEN_PAIR = re.compile(r"(START|CLOSE)_(\w+?)(?:_\d+)?")  # identifiers that Angular gives
 # Elements of a translation that is not there yet; any other one is content.
 _FRAMES = {"g", "mrk", "pc"}
+_UNTRANSLATED = {"new", "needs-translation", "initial"}  # states of what may be a copy
 
 
 @dataclass
@@ -222,7 +223,7 @@ class _Xliff1(_Exchange):
             source, target = self._find(unit, "source"), self._find(unit, "target")
             if (
                 source is None
-                or (target is not None and self._has_content(target))
+                or self._is_translated(source, target, target)
                 or get_attribute(unit, "approved") == "yes"
                 or self._inherit(unit, "translate") == "no"
             ):
@@ -240,6 +241,19 @@ class _Xliff1(_Exchange):
                 yield self._make_unit(cut, sentences, target)
             else:
                 yield self._make_unit(source, [source], target)
+
+    def _is_translated(self, source: Element, target: Element | None, stated: Element) -> bool:
+        """Whether a target is a translation: not empty, and no copy that waits for one.
+
+        Args:
+            source: the text.
+            target: its translation.
+            stated: the element with the state of the translation.
+        """
+        if target is None or not self._has_content(target):
+            return False
+        text, original = ("".join(each.itertext()).split() for each in (target, source))
+        return text != original or get_attribute(stated, "state") not in _UNTRANSLATED
 
     def _has_content(self, target: Element) -> bool:
         return bool("".join(target.itertext()).strip()) or any(
@@ -267,7 +281,7 @@ class _Xliff2(_Xliff1):
             source, target = self._find(segment, "source"), self._find(segment, "target")
             if (
                 source is None
-                or (target is not None and self._has_content(target))
+                or self._is_translated(source, target, segment)
                 or get_attribute(segment, "state") in ("reviewed", "final")
                 or self._inherit(segment, "translate") == "no"
             ):
@@ -330,8 +344,9 @@ def extract(data: bytes, options: DocumentOptions) -> _Exchange:
         UserError: it is neither, damaged or hostile, or its languages are unknown.
     """
     document = XmlText(data)
-    name = etree.QName(document.root).localname
-    version = get_attribute(document.root, "version")
+    root = etree.QName(document.root)
+    name = root.localname
+    version = get_attribute(document.root, "version") or (root.namespace or "").rpartition(":")[2]
     if name == "tmx":
         return _Tmx(document, options)
     if name == "xliff" and version.startswith("1."):

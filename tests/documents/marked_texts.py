@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from nmt.documents.carrying import carry_marks
@@ -23,6 +26,11 @@ WORDS = (
     ".",
     "\u00a0",
 )
+
+
+def try_examples(count: int) -> settings:
+    """Return the settings of a test of random documents; EXAMPLES is for long runs."""
+    return settings(max_examples=int(os.environ.get("EXAMPLES", count)), deadline=None)
 
 
 @st.composite

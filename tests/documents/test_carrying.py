@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from marked_texts import assert_is_sound, marked_texts, translations
+from marked_texts import assert_is_sound, marked_texts, translations, try_examples
 from test_marked import write
 
 from nmt.documents.carrying import carry_marks
@@ -131,7 +131,7 @@ def test_without_an_alignment_words_are_matched_by_position() -> None:
     assert write(carry_marks(source, "one two three four", [])) == "one <0>two</0> three four"
 
 
-@settings(max_examples=2000, deadline=None)
+@try_examples(2000)
 @given(st.data())
 def test_whatever_the_alignment_marks_are_sound_and_complete(data: st.DataObject) -> None:
     source = data.draw(marked_texts())

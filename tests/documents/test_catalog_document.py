@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from marked_texts import try_examples
 
 from nmt.documents.catalog import CatalogDocument
 from nmt.documents.formats import DocumentOptions, extract
@@ -115,6 +116,8 @@ def test_the_texts_of_a_yaml_document() -> None:
         "3 libros",
         "él",
         "¡Ya!",
+        "Más",  # no format of a date: M, s
+        "día",
     ],
 )
 def test_short_texts_are_texts(text: str) -> None:
@@ -255,7 +258,7 @@ def dump(value: Any, style: str) -> str:
     return text
 
 
-@settings(max_examples=300, deadline=None)
+@try_examples(300)
 @given(
     VALUES,
     st.sampled_from(["json", "indented", "flow", "block", "|", ">", "'", '"']),

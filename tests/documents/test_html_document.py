@@ -6,9 +6,9 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from marked_texts import translations
+from marked_texts import translations, try_examples
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import DocumentOptions, extract
@@ -267,7 +267,7 @@ class _Tags(HTMLParser):
         assert self.opened.pop() == tag
 
 
-@settings(max_examples=1000, deadline=None)
+@try_examples(1000)
 @given(st.data())
 def test_pages_stay_well_nested_whatever_the_alignment(data: st.DataObject) -> None:
     parts = ["<p>"]

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from marked_texts import try_examples
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import DocumentOptions, extract
@@ -456,7 +457,7 @@ def test_any_document_filled_with_its_own_text_is_the_same_bytes(source: str) ->
     assert copy(read(source)) == source.encode()
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@try_examples(200)
 @given(st.data())
 def test_any_translation_is_read_as_it_was_written(data: st.DataObject) -> None:
     source = data.draw(documents())
@@ -487,7 +488,7 @@ def test_a_line_that_would_mean_more_follows_a_tag() -> None:
     assert document.fill([MarkedText("one", marks)]).decode() == "one<br>{#a}"
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@try_examples(200)
 @given(st.data())
 def test_any_translation_beside_extensions_is_read_as_it_was_written(data: st.DataObject) -> None:
     source = data.draw(documents((*INLINE, *EXTENSIONS, *EXTENSIONS)))

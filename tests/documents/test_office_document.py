@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
-from marked_texts import make_translation
+from marked_texts import make_translation, try_examples
 
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.marked import Mark, MarkedText
@@ -895,7 +895,7 @@ def check_translation(
         assert "".join(root.xpath(texts, namespaces=root.nsmap)) == clean(filled[0].text)
 
 
-@settings(deadline=None, max_examples=300)
+@try_examples(300)
 @given(st.lists(DOCX_PIECES, max_size=8), st.data())
 def test_any_translation_of_docx_has_all_elements(pieces: list[str], data: st.DataObject) -> None:
     original = make_docx(make_paragraph(*pieces))
@@ -903,7 +903,7 @@ def test_any_translation_of_docx_has_all_elements(pieces: list[str], data: st.Da
     check_translation(original, data, "word/document.xml", runs, "//w:t/text()")
 
 
-@settings(deadline=None, max_examples=300)
+@try_examples(300)
 @given(st.lists(ODT_PIECES, max_size=8).map("".join), st.data())
 def test_any_translation_of_odt_has_all_elements(content: str, data: st.DataObject) -> None:
     original = make_odt(f"<text:p>{content}</text:p>")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polib
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from marked_texts import try_examples
 
 from nmt.documents.formats import DocumentOptions, extract
 from nmt.documents.marked import MarkedText
@@ -248,7 +249,7 @@ PLURALS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@try_examples(300)
 @given(st.lists(MESSAGES | PLURALS), st.data())
 def test_catalogues_are_read_again_with_their_translations(
     entries: list[polib.POEntry], data: st.DataObject

@@ -6,8 +6,9 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from marked_texts import try_examples
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import DocumentOptions
@@ -491,7 +492,7 @@ WORDS = st.text(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@try_examples(300)
 @given(TEXTS, st.booleans(), st.data())
 def test_any_translation_keeps_the_structure(
     texts: list[str], is_webvtt: bool, data: st.DataObject

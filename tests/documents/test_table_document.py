@@ -7,8 +7,9 @@ import io
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from marked_texts import try_examples
 
 from nmt.documents.formats import DocumentOptions, extract
 from nmt.documents.marked import MarkedText
@@ -148,7 +149,7 @@ def test_a_column_that_is_named_twice_is_translated_twice() -> None:
 CELLS = st.text("aé1 ,;\t\"'\n=", max_size=8)
 
 
-@settings(max_examples=500, deadline=None)
+@try_examples(500)
 @given(
     st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1),
     st.sampled_from(",;\t"),

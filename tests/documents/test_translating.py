@@ -218,6 +218,17 @@ def test_a_file_is_written_at_the_end_or_not_at_all(
         )
 
 
+def test_a_document_without_untranslated_text_is_written_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "a.po", tmp_path / "b.po"
+    source.write_text('msgid "Hola"\nmsgstr "Hi"\n')
+    document = read_document(source, "po", DocumentOptions())
+    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
+    assert target.read_bytes() == source.read_bytes()
+    assert "warning: the document has no text to translate" in capsys.readouterr().err
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_bytes(b"\xff")

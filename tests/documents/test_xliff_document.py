@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from marked_texts import make_translation
+from marked_texts import make_translation, try_examples
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document, DocumentOptions
@@ -135,6 +136,15 @@ def test_unchanged_texts_give_the_same_bytes(data: bytes) -> None:
     assert document.fill(keep(document)) == data
 
 
+def test_the_namespace_tells_a_version_that_is_missing() -> None:
+    for data in (make_unit("Hola"), XLIFF_2):
+        without = re.sub(r'(<xliff\b[^>]*?) version="\d.\d"', r"\1", data)
+        assert without != data
+        assert get_texts(extract(without.encode(), TO_ENGLISH)) == get_texts(
+            extract(data.encode(), TO_ENGLISH)
+        )
+
+
 def test_texts_of_xliff_1_are_those_without_a_translation() -> None:
     document = extract(XLIFF_1.encode(), TO_ENGLISH)
     assert get_texts(document) == [
@@ -188,6 +198,23 @@ def test_xliff_1_gets_targets_and_its_language() -> None:
         MarkedText(texts[3]),
     ]
     assert document.fill(filled).decode() == expected
+
+
+@pytest.mark.parametrize("state", ["new", "needs-translation"])
+def test_a_copy_of_the_source_that_waits_for_a_translation_is_replaced(state: str) -> None:
+    """Many programs write each source into its target."""
+    data = make_unit("Muy <g id='1'>bien</g>", f'<target state="{state}">Muy\nbien</target>')
+    assert fill(data, ["Very good"]) == data.replace(
+        'original="a"', 'original="a" target-language="en"'
+    ).replace(f'"{state}">Muy\nbien', "\"needs-review-translation\">Very <g id='1'>good</g>")
+    for other in ("signed-off", "needs-review-translation"):
+        assert not extract(data.replace(state, other).encode(), TO_ENGLISH).segments
+    assert not extract(data.replace("Muy\n", "Very ").encode(), TO_ENGLISH).segments
+    second = XLIFF_2.replace(
+        "<segment><source>Hecho</source><target>Done",
+        '<segment state="initial"><source>Hecho</source><target>Hecho',
+    )
+    assert get_texts(extract(second.encode(), TO_ENGLISH))[-2] == "Hecho"
 
 
 def test_xliff_2_gets_targets_states_and_its_language() -> None:
@@ -458,7 +485,7 @@ def count_elements(parent: Any) -> Counter[tuple[Any, ...]]:
     )
 
 
-@settings(deadline=None, max_examples=300)
+@try_examples(300)
 @given(st.lists(PIECES, max_size=8).map("".join), st.data())
 def test_any_translation_has_all_elements_of_its_source(content: str, data: st.DataObject) -> None:
     original = make_unit(content)
@@ -520,7 +547,7 @@ UNIT_TMX = (
 )
 
 
-@settings(deadline=None, max_examples=300)
+@try_examples(300)
 @given(
     st.one_of(
         st.tuples(st.just(UNIT_2), nest(CODES_2, ["pc", "mrk"])),
