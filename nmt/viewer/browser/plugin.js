@@ -32,6 +32,9 @@ const source = {
   steps: async (run, sentence) => (await ask("steps", { run, sentence })).json(),
   record: async (run, sentence, step) =>
     parseRecord(await (await ask("record", { run, sentence, step })).arrayBuffer()),
+  splits: async ([run, other]) => (await ask("splits", { run, other })).json(),
+  changes: async ([run, other], split, step, better, count) =>
+    (await ask("changes", { run, other, split, step: step ?? 0, better, count })).json(),
   recall: () => choicesIn(parent.location.hash) || (sessionStorage.getItem(MEMORY) ?? ""),
   remember: (text) => {
     sessionStorage.setItem(MEMORY, text);
