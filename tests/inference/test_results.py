@@ -89,7 +89,9 @@ def test_a_list_of_results_shows_each_text_beside_its_translations() -> None:
     assert json.loads(json.dumps(Results(["a"], ["b"]))) == pickle.loads(
         pickle.dumps(Results(["a"], ["b"]))
     )
-    shown = Reader(results._repr_html_())
+    page = results._repr_html_()
+    assert page.count("text-align: start; vertical-align: baseline") == 4  # each cell
+    shown = Reader(page)
     assert shown.elements == ["table", "tr", "td", "td", "p", "small", "tr", "td", "td"]
     assert shown.text.count(HOSTILE) == 2
     assert "Hola." in shown.text

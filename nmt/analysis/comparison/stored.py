@@ -1,4 +1,4 @@
-"""Translations that runs have stored, and the sentences of which two runs differ most."""
+"""Stored translations of runs, and the sentences that one run translates better than another."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Attention on request, in a process of its own: the dashboard's process loads no model.
 
-The process reads a request per line of standard input, and ends with it. It leaves GPUs to
-training, and runs at low priority.
+The process reads a request per line of standard input, and ends with it. It uses no GPU, as those
+belong to trainings.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class AttentionProcess:
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
-                    with suppress(OSError):  # what was not written yet
+                    with suppress(OSError):  # unsent bytes
                         pipe.close()
             self._process = None
 
@@ -174,7 +174,7 @@ class Attender:
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until there are no more."""
+    """Answer each line of requests."""
     attender = Attender()
     for line in requests:
         request = AttentionRequest(**json.loads(line))
@@ -188,8 +188,6 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 def main() -> None:
     """Answer the requests of the dashboard."""
-    if hasattr(os, "nice"):
-        os.nice(10)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print
     serve(sys.stdin.buffer, answers)

@@ -102,20 +102,19 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def _steps(self, request: Request) -> Response:
         """Answer with the updates after which a sentence was logged, in order."""
-        sentence = _argument(request, "sentence")
+        run, sentence = _argument(request, "run"), _argument(request, "sentence")
         if sentence.startswith(PREFIX):
-            computed = self._splits.steps(_argument(request, "run"), sentence)
+            computed = self._splits.steps(run, sentence)
             return http_util.Respond(request, computed, "application/json")
         steps = [{"step": point.step, "time": point.wall_time} for point in self._points(request)]
         return http_util.Respond(request, steps, "application/json")
 
     def _record(self, request: Request) -> Response:
         """Answer with the record of a sentence after one update."""
-        step = _argument(request, "step")
-        sentence = _argument(request, "sentence")
+        run, sentence, step = (_argument(request, name) for name in ("run", "sentence", "step"))
         if sentence.startswith(PREFIX):
             with _not_found():
-                record = self._splits.record(_argument(request, "run"), sentence, _number(step))
+                record = self._splits.record(run, sentence, _number(step))
             return http_util.Respond(request, record, "application/octet-stream")
         for point in self._points(request):
             if str(point.step) == step:
@@ -131,7 +130,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
             return http_util.Respond(request, self._splits.list_shared(*runs), "application/json")
 
     def _changes(self, request: Request) -> Response:
-        """Answer with the sentences of a split of which one run is better than the other."""
+        """Answer with the sentences of a split that one run translates better."""
         run, other, split = (_argument(request, name) for name in ("run", "other", "split"))
         step, better, count = (
             _number(_argument(request, name)) for name in ("step", "better", "count")

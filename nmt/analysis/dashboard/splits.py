@@ -59,14 +59,14 @@ class Splits:
     def compare(
         self, first: str, second: str, name: str, step: int, *, better: int, count: int
     ) -> dict[str, Any]:
-        """Return scores of two runs, and the sentences of which one is better than the other.
+        """Return scores of two runs, and the sentences that one of them translates better.
 
         Args:
             first: name of a run.
             second: name of another run.
             name: of the sentences.
             step: an update; of dev sentences, the evaluations that are nearest to it are compared.
-            better: 0: sentences of which the first run is better; 1: the second one.
+            better: index of the run that translates the sentences better, 0 or 1.
             count: most sentences.
 
         Raises:
@@ -104,7 +104,8 @@ class Splits:
     def steps(self, run: str, sentence: str) -> list[dict[str, Any]]:
         """Return the updates whose weights can compute the attention of a sentence.
 
-        They are the one of the best weights and, of dev sentences, those of the kept checkpoints.
+        They are the one of the best weights and, of dev sentences, those of the kept checkpoints
+        that were evaluated.
         """
         folder = self._open(run)
         if folder is None:
@@ -117,24 +118,24 @@ class Splits:
         if source not in _sources(file):
             return []
         best = _best_step(folder)
-        kept = folder.checkpoints.steps() if name == _DEV else []
+        checkpoints = {*folder.checkpoints.steps()} & {*_read(file.path, file.modified)}
         return [
             {"step": step, "time": None, "note": _BEST if step == best else "a kept checkpoint"}
-            for step in sorted({*kept, *([] if best is None else [best])})
+            for step in sorted({*checkpoints, *([] if best is None else [best])})
         ]
 
     def record(self, run: str, sentence: str, step: int) -> bytes:
         """Return the record of a sentence, computed with the weights after an update.
 
         Raises:
-            UserError: there is no such sentence, or its attention cannot be computed.
+            UserError: the run has not translated the sentence, or has no attention for it.
         """
         folder = self._require(run)
         name, source = _split_id(sentence)
-        known = _sources(_find_file(folder, name, step)).get(source)
-        if known is None:
+        texts = _sources(_find_file(folder, name, step)).get(source)
+        if texts is None:
             raise UserError(f"{run} has not translated this sentence.")
-        own, reference = known
+        full_source, reference = texts
         checkpoint = folder.checkpoints.path(step)
         if _best_step(folder) == step:
             weights = None
@@ -144,7 +145,7 @@ class Splits:
             raise UserError(f"{run} has not kept the weights of update {step}.")
         split = None if name == _DEV else _SPLIT.sub("", name)
         return self._attention.compute(
-            AttentionRequest(str(folder.path), weights, own, reference, split)
+            AttentionRequest(str(folder.path), weights, full_source, reference, split)
         )
 
     def close(self) -> None:
@@ -201,7 +202,7 @@ def _find_file(folder: RunFolder, name: str, step: int) -> _File:
     """Return the translations of a run; of dev sentences, those nearest to an update.
 
     Raises:
-        UserError: it has none.
+        UserError: the run has not translated them.
     """
     from nmt.analysis.comparison.stored import list_stored
 

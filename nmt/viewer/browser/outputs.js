@@ -46,7 +46,7 @@ export class Outputs {
     this.split = select("split", (split) => choose({ split }));
     this.better = choices("Show where");
     const form = make("form", { class: "controls" },
-                      make("label", {}, "Sentences", this.split), this.better);
+                      make("label", {}, "Outputs of", this.split), this.better);
     form.addEventListener("submit", (event) => event.preventDefault());
     this.body = make("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Outputs" });
     const summary = make("summary", {}, "Outputs of both runs");
