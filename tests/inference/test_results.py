@@ -130,8 +130,10 @@ def recorded(page: str) -> list[records.Decoded]:
 def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:
     original = attention(source=["▁La", HOSTILE, "</s>"])
     shown = Reader(original._repr_html_())
-    assert shown.elements == ["iframe"]
-    assert shown.text == ""
+    assert shown.elements[:2] == ["style", "div"]  # a table that the style hides
+    assert shown.elements[-1] == "iframe"
+    assert not {"script", "iframe"} & {*shown.elements[:-1]}
+    assert HOSTILE in shown.text
     page = unpack_frame(shown.attributes["srcdoc"] or "")
     assert "default-src 'none'" in page  # it asks no server for anything
     assert "<script>alert" not in page

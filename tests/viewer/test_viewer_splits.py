@@ -109,9 +109,15 @@ def test_a_sentence_of_the_test_split_opens_in_both_runs(
     expect(rows).to_have_count(2)
 
 
-def test_the_run_that_cannot_show_a_sentence_says_why(board: str, open_page: OpenPage) -> None:
+def test_the_run_that_cannot_show_a_sentence_says_why(board: str, browser: Any) -> None:
     expect = api.expect
-    page = open_frame(board, open_page, split="test", better="first")
+    page = browser.new_page()  # the browser reports the failed request on its console
+
+    def open_page(address: str) -> Any:
+        page.goto(address)
+        return page
+
+    open_frame(board, open_page, split="test", better="first")
     frame = page.frame_locator("iframe")
     expect(frame.get_by_role("radio", name=f"{A} is better")).to_be_checked()
     expect(frame.locator(".outputs tbody b")).to_have_text("worse")
@@ -120,10 +126,10 @@ def test_the_run_that_cannot_show_a_sentence_says_why(board: str, open_page: Ope
     expect(frame.locator(".pane .output").nth(0)).to_have_text("of a")
     frame.locator("summary").click()
     expect(frame.locator(".outputs .table")).to_be_hidden()
-    unknown = open_frame(board, open_page, sentence="split/test/no such sentence")
-    expect(unknown.frame_locator("iframe").get_by_role("status").first).to_have_text(
-        "No displayed run has this sentence."
-    )
+    page.goto("about:blank")
+    open_frame(board, open_page, sentence="split/test/no such sentence")
+    expect(frame.get_by_role("status").first).to_have_text("No displayed run has this sentence.")
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -14,7 +14,7 @@ async function ask(path, parameters = {}) {
   const answer = await fetch(url).catch(() => {
     throw new Error("TensorBoard does not answer.");
   });
-  if (!answer.ok) throw new Error(await answer.text());
+  if (!answer.ok) throw new Error((await answer.text()).replace(/^Not found: /, ""));
   return answer;
 }
 
