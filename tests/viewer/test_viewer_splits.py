@@ -96,6 +96,7 @@ def test_a_sentence_of_the_test_split_opens_in_both_runs(
     expect(frame.locator(".pane .output")).to_have_text(["of a", "of b"])
     expect(frame.locator(".pane .note")).to_have_text([f"update {best}, the best weights"] * 2)
     expect(frame.locator("select[name=sentence] option:checked")).to_have_text(HOSTILE)
+    expect(frame.get_by_role("slider")).to_be_hidden()  # each run has its best weights only
     expect(frame.locator("[aria-current=true]")).to_have_text(HOSTILE)
     expect(rows).to_have_count(WINS)  # a choice of a sentence leaves the table as it is
     token(frame.locator(".pane").nth(0), "column", 0).hover()

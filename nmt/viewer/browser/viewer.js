@@ -148,6 +148,7 @@ class Viewer {
       if (JSON.stringify(this.shown?.found) !== JSON.stringify(found)) this.unpin();
       this.controls.showSentences(this.reader.runs.map(({ name }) => name), found);
       this.player.show(shown.steps, shown.place);
+      if (shown.isFixed) this.player.element.hidden = true;
       this.addPanes(found.runs.length);
       this.draw(shown);
       this.outputs.show(found, shown.step, this.chosen);
@@ -156,8 +157,9 @@ class Viewer {
     }
   }
 
-  // Reads what is to be displayed: {found, steps, place, step, sides}. sides: a {run, point, record} per
-  // run, the last two null if it has not logged the sentence.
+  // Reads what is to be displayed: {found, steps, place, step, sides, isFixed}. sides: a {run, point,
+  // record, problem} per run; without a record, problem says why. isFixed: whether each run has but one
+  // update, so that the slider would change nothing.
   async read(found) {
     const { reader, chosen } = this;
     const series = await Promise.all(found.runs.map((run) => reader.open(run, found.sentence)));
@@ -178,7 +180,8 @@ class Viewer {
       }
     }));
     if (!sides.some(({ record }) => record)) throw new Error(problem);
-    return { found, steps, place, step, sides };
+    const isFixed = isComputed && series.every((one) => !one || one.steps.length === 1);
+    return { found, steps, place, step, sides, isFixed };
   }
 
   // ---- drawing ----
