@@ -88,8 +88,10 @@ def read_metadata(path: Path) -> dict[str, Any]:
             content = archive.read(f"{_METADATA}.npy")
         except KeyError as error:
             raise UserError(f"{path} is not a checkpoint of this program") from error
-        array = np.lib.format.read_array(io.BytesIO(content))
-        return dict(json.loads(array.tobytes()))
+        metadata = json.loads(np.lib.format.read_array(io.BytesIO(content)).tobytes())
+        if not isinstance(metadata, dict):
+            raise UserError(f"{path} is damaged: its metadata are not an object")
+        return metadata
 
 
 def digest_arrays(path: Path) -> str:

@@ -70,7 +70,7 @@ def read_evaluation(path: Path) -> StoredOutputs | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         rows = content["outputs"]
-        pairs = [Pair(row["source"], row["reference"]) for row in rows]
+        pairs = [Pair(str(row["source"]), str(row["reference"])) for row in rows]
         outputs = [str(row["output"]) for row in rows]
         is_same_unit = content.get("unit", UNIT) == UNIT
     except (OSError, *MALFORMED):

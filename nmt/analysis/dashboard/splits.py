@@ -113,9 +113,9 @@ class Splits:
         name, source = _split_id(sentence)
         try:
             file = _find_file(folder, name, 0)
+            if source not in _sources(file):
+                return []
         except UserError:
-            return []
-        if source not in _sources(file):
             return []
         best = _best_step(folder)
         checkpoints = {*folder.checkpoints.steps()} & {*_read(file.path, file.modified)}

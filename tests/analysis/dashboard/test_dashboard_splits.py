@@ -129,6 +129,18 @@ def test_attention_is_that_of_the_weights_that_made_the_translation(
         splits.record(A, sentence, 10**6)
 
 
+def test_a_damaged_evaluation_is_named(runs: Path, tmp_path: Path) -> None:
+    for name in "ab":
+        shutil.copytree(runs / name, tmp_path / name)
+    (tmp_path / "b/evaluation_test.json").write_text('{"outputs": [7]}', encoding="utf-8")
+    damaged = Splits(str(tmp_path))
+    assert damaged.list_shared(A, B)[0]["name"] == "test"
+    with pytest.raises(UserError, match=r"b/evaluation_test\.json is damaged"):
+        damaged.compare(A, B, "test", 0, better=1, count=2)
+    source = rows_of(runs / "a")[0]["source"]
+    assert damaged.steps(B, f"{PREFIX}test/{source}") == []
+
+
 def test_a_problem_of_a_run_is_told_and_the_process_lives_on(runs: Path) -> None:
     process = AttentionProcess()
     source = rows_of(runs / "a")[0]["source"]
