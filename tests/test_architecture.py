@@ -58,7 +58,8 @@ ROOMS = {
     "analysis.traces": {"data", "inference"},
     "analysis.explaining": {"analysis", "analysis.traces", "data", "errors", "inference", "model"}
     | {"text", "viewer"},
-    "analysis.dashboard": {"data", "errors", "viewer"},
+    "analysis.dashboard": {"data", "errors", "inference", "runs", "viewer"}
+    | {"analysis.comparison"},
     "training": {
         "config",
         "data",

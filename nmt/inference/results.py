@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of `str.splitlines`
 SEPARATORS = LINE_ENDS + "\t"  # of lines, and of columns
 _SHOWN_ROWS = 100  # of a list, in a notebook
+CELL = "text-align: start; vertical-align: baseline"  # not as notebooks align numbers
 _JOINED = dict.fromkeys(map(ord, SEPARATORS), " ")
 
 
@@ -86,10 +87,13 @@ class Results(list[Result]):
             shown = f'<p dir="auto">{escape(result)}</p>' if isinstance(result, str) else ""
             if not isinstance(result, str):
                 shown = "".join(translation._repr_html_() for translation in result)
-            rows.append(f'<tr><td dir="auto">{escape(source)}</td><td>{shown}</td></tr>')
+            rows.append(
+                f'<tr><td dir="auto" style="{CELL}">{escape(source)}</td>'
+                f'<td style="{CELL}">{shown}</td></tr>'
+            )
         more = len(self) - _SHOWN_ROWS
         end = f"<p>and {more:,} more</p>" if more > 0 else ""
-        return f'<table style="text-align: start">{"".join(rows)}</table>{end}'
+        return f"<table>{''.join(rows)}</table>{end}"
 
 
 @dataclass(frozen=True)

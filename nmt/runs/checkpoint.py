@@ -77,6 +77,23 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         return arrays, json.loads(arrays.pop(_METADATA).tobytes())
 
 
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Read the metadata of a checkpoint, without its arrays.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    with _open(path) as archive:
+        try:
+            content = archive.read(f"{_METADATA}.npy")
+        except KeyError as error:
+            raise UserError(f"{path} is not a checkpoint of this program") from error
+        metadata = json.loads(np.lib.format.read_array(io.BytesIO(content)).tobytes())
+        if not isinstance(metadata, dict):
+            raise UserError(f"{path} is damaged: its metadata are not an object")
+        return metadata
+
+
 def digest_arrays(path: Path) -> str:
     """Return a digest of the names, sizes and checksums in a checkpoint, without its arrays.
 

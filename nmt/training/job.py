@@ -16,6 +16,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
+from nmt.inference.results import CELL
 from nmt.runs.custom_model import ModelClass
 from nmt.runs.folder import COMPONENTS_FILE, RunFolder
 from nmt.runs.locking import lock_run
@@ -85,7 +86,7 @@ class Run:
         if newest is not None:
             table = newest.read_text(encoding="utf-8").removesuffix("\n")
             rows = [line.split("\t") for line in table.split("\n")]
-            cells = [[f"<td>{escape(cell)}</td>" for cell in row] for row in rows]
+            cells = [[f'<td style="{CELL}">{escape(cell)}</td>' for cell in row] for row in rows]
             lines.append("<table>" + "".join(f"<tr>{''.join(row)}</tr>" for row in cells))
             lines.append("</table>")
         return "\n".join(lines)

@@ -32,7 +32,7 @@ _FRAME = """<!doctype html>
 <style>:root {{ color-scheme: light dark; background: Canvas; font-family: system-ui }}
 h1 {{ font-size: 1rem }}
 th, td, caption {{ text-align: start; white-space: nowrap; padding: 0 1em 0 0 }}</style>
-<body hidden>{table}
+<body hidden><main>{table}</main>
 <script>
 (async () => {{
   const name = `{name}`, viewer = `{viewer}`, data = `{data}`;
@@ -57,6 +57,14 @@ th, td, caption {{ text-align: start; white-space: nowrap; padding: 0 1em 0 0 }}
 }})();
 </script>
 """
+# Untrusted notebooks remove frames and styles, and so show the table.
+_UNTRUSTED = (
+    "<style>.nmt-no-viewer {{ display: none }}</style><div class=nmt-no-viewer>{table}</div>"
+)
+_TRUST = (
+    "The interactive viewer is shown in trusted notebooks only: run this cell, or trust the "
+    "notebook."
+)
 _ELSEWHERE = (
     "The interactive viewer is stored with the first attention of this notebook: run that cell, or "
     "restart the kernel and run this one."
@@ -78,7 +86,8 @@ def notebook_cell(attention: AttentionData) -> str:
     cell = _running_cell()
     if _carrier is None:
         _carrier = cell
-    return attention_frame(attention, carries_viewer=cell is None or cell == _carrier)
+    frame = attention_frame(attention, carries_viewer=cell is None or cell == _carrier)
+    return f"{_UNTRUSTED.format(table=_strongest(attention, _TRUST))}{frame}"
 
 
 def _running_cell() -> str | None:
@@ -100,7 +109,7 @@ def attention_frame(attention: AttentionData, *, carries_viewer: bool = True) ->
     """
     viewer = _packed_viewer()
     source = _FRAME.format(
-        table="" if carries_viewer else _strongest(attention),
+        table="" if carries_viewer else f"<h1>Attention</h1>{_strongest(attention, _ELSEWHERE)}",
         name=f"nmt-viewer-{hashlib.sha256(viewer.encode()).hexdigest()[:12]}",
         viewer=viewer if carries_viewer else "",
         data=_pack(encode("", attention)),
@@ -136,8 +145,13 @@ def _unpack(packed: str) -> bytes:
     return gzip.decompress(base64.b64decode(packed))
 
 
-def _strongest(attention: AttentionData) -> str:
-    """Return a table: for each token the one with the largest weight, mean of the last layer."""
+def _strongest(attention: AttentionData, note: str) -> str:
+    """Return a table: for each token the one with the largest weight, mean of the last layer.
+
+    Args:
+        attention: attention of one sentence pair.
+        note: the reason for showing a table.
+    """
     kind = attention.kinds[-1]
     weights = np.asarray(attention.weights[kind.name][-1], np.float32).mean(
         axis=0
@@ -149,9 +163,9 @@ def _strongest(attention: AttentionData) -> str:
     ]
     body = "".join(f"<tr>{_cells(row)}" for row in rows)
     return (
-        f"<main><h1>Attention</h1><p>{_ELSEWHERE}<table><caption>{html.escape(kind.title)}, last "
-        "layer, mean of its heads</caption><tr><th scope=col>token<th scope=col>attends most to"
-        f"<th scope=col>weight{body}</table></main>"
+        f"<p>{note}</p><table><caption>{html.escape(kind.title)}, last layer, mean of its heads"
+        "</caption><tr><th scope=col>token<th scope=col>attends most to<th scope=col>weight"
+        f"{body}</table>"
     )
 
 

@@ -31,6 +31,7 @@ VIEWER_MODULES = (
     "lines.js",
     "plot.js",
     "pane.js",
+    "changes.js",
     "outputs.js",
     "csv.js",
     "drawing.js",

@@ -12,7 +12,7 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.runs import checkpoint
-from nmt.runs.checkpoint import Checkpoints, read_arrays, write_arrays
+from nmt.runs.checkpoint import Checkpoints, read_arrays, read_metadata, write_arrays
 
 ARRAYS = {
     "model/a/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -233,3 +233,17 @@ def test_any_damage_is_found_or_harmless(tmp_path: Path) -> None:
             assert (stored[name].dtype, stored[name].shape) == (array.dtype, array.shape)
             np.testing.assert_array_equal(stored[name], array)
     assert 0 < harmless < len(damaged)  # times, versions of programs, and names in two places
+
+
+def test_metadata_are_read_without_the_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "best.npz"
+    write_arrays(path, {"a": np.zeros(3)}, {"best_step": 7})
+    assert read_metadata(path) == {"best_step": 7}
+    np.savez(path, a=np.zeros(3))
+    with pytest.raises(UserError, match="is not a checkpoint of this program"):
+        read_metadata(path)
+    write_arrays(path, {}, ["best_step"])  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="its metadata are not an object"):
+        read_metadata(path)
+    with pytest.raises(UserError, match="does not exist"):
+        read_metadata(tmp_path / "none.npz")

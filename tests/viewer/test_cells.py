@@ -63,6 +63,24 @@ def test_every_cell_carries_it_where_the_notebook_does_not_tell_which_is_running
     assert carries(notebook_cell(attention()))
 
 
+@needs_chromium
+def test_without_frames_and_styles_a_table_is_shown(
+    run_cell: Callable[[str | None], str], tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    """Untrusted notebooks, and GitHub, take both from an output."""
+    from playwright.sync_api import expect
+
+    cell = run_cell("a")
+    note = "The interactive viewer is shown in trusted notebooks only"
+    page = open_page(write_notebook(tmp_path / "trusted.html", cell))
+    expect(page.frame_locator("iframe").get_by_label("matrix")).to_be_checked()
+    expect(page.get_by_text(note)).to_be_hidden()
+    sanitized = re.sub(r"(?s)<(iframe|style).*?</\1>", "", cell)
+    page = open_page(write_notebook(tmp_path / "untrusted.html", sanitized))
+    expect(page.get_by_text(note)).to_be_visible()
+    expect(page.locator("tr").nth(1)).to_contain_text("▁The")
+
+
 def test_frames_have_the_same_page_with_and_without_the_viewer() -> None:
     pages = [
         unpack_frame(html.unescape(attention_frame(attention(), carries_viewer=carrying)))

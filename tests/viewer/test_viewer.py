@@ -170,11 +170,13 @@ def test_lines_join_both_sentences(file: str, open_page: Callable[..., Any]) -> 
     expect_lit(page, "column", [])
     api.expect(page.get_by_role("tooltip")).to_contain_text("▁rojais attended to by")
     painted = (
-        "() => { const canvas = document.querySelector('.plot canvas');"
+        "() => [...document.querySelectorAll('.plot canvas')].reduce((total, canvas) => {"
         "const {width, height} = canvas;"
         "const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;"
-        "return data.reduce((sum, value, i) => sum + (i % 4 == 3 ? value : 0), 0); }"
+        "const drawn = data.reduce((sum, value, i) => sum + (i % 4 == 3 ? value : 0), 0);"
+        "return total + drawn * getComputedStyle(canvas).opacity; }, 0)"
     )
+    until(page, f"({painted})() > 0")  # the few lines of the spot are drawn in one frame
     some = page.evaluate(painted)
     assert some > 0
     page.mouse.move(0, 0)

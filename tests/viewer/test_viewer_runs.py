@@ -299,6 +299,27 @@ def test_chrf_is_that_of_sacrebleu(browser: Any, output: str, reference: str) ->
     assert score == pytest.approx(sentence_chrf(output, [reference], word_order=0).score, abs=1e-9)
 
 
+def test_as_many_lines_are_drawn_per_frame_as_the_browser_draws_in_time(browser: Any) -> None:
+    from nmt.viewer.page import BROWSER
+
+    code = re.sub(r"^(import .*\n|export )", "", (BROWSER / "lines.js").read_text(), flags=re.M)
+    paced = (
+        f"times => {{ {code}; const lines = new Lines({{}});"
+        "return times.map((time) => { lines.pace(time); return lines.count; }); }"
+    )
+    page = browser.new_page()
+    fast = page.evaluate(paced, [16.7] * 100)
+    assert fast == sorted(fast)
+    assert fast[-1] > 2 * fast[0]
+    *_, before, slow, after = page.evaluate(paced, [16.7] * 100 + [33.3] + [16.7])
+    assert slow == pytest.approx(before / 2)
+    assert slow < after < 0.7 * before
+    recovered = page.evaluate(paced, [16.7] * 100 + [33.3] + [16.7] * 3)[-1]
+    assert recovered == pytest.approx(0.8 * before, rel=0.05)  # not what was too much at once
+    assert page.evaluate(paced, [100.0] * 20)[-1] == 10  # some are always drawn
+    page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_viewer_has_no_accessibility_violation(
     sentence_page: Any, scheme: str, violations: Callable[[Any], list[str]]

@@ -20,6 +20,7 @@ from nmt.analysis.comparison.slices import (
     make_slices,
     read_training_words,
 )
+from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.comparison.systems import DataReader, EvaluationData, System
 from nmt.analysis.comparison.weights import (
     WeightDifference,
@@ -43,7 +44,6 @@ from nmt.inference.significance import (
 from nmt.startup.quiet import quiet_start
 from nmt.text.noise import SOURCE_CHANGES
 
-METRIC = "chrF2++"  # of sentences, slices and findings
 _SEED = 1  # of noise
 _NOISE_NAMES = {
     "case": "other letter case",

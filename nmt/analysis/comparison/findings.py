@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from nmt.analysis.comparison.analysis import METRIC, Analysis, PairResult, SystemResult
+from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.interactions import ALPHA, SliceResult
+from nmt.analysis.comparison.stored import METRIC
 from nmt.inference.significance import correct_p_values
 
 _STRICT = 0.01  # significance level of noise, n-grams and coverage, as each adds tests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from nmt.analysis.comparison.slices import (
     read_source_words,
     read_training_words,
 )
+from nmt.analysis.comparison.stored import METRIC, StoredOutputs, read_dev_outputs
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import DEV, Pair
 from nmt.errors import UserError
@@ -29,12 +30,10 @@ from nmt.runs.averaging import extract_checkpoint
 from nmt.runs.corpus import read_corpus
 from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import DEV_OUTPUTS_FILE, RunFolder
-from nmt.runs.metrics import MALFORMED
 from nmt.startup.quiet import quiet_start
 
 Array = NDArray[Any]
 
-METRIC = "chrF2++"
 _LEAST = 2  # evaluations
 _LEAST_SLICE = 10  # sentences of a kind that is listed
 LEAST_RIGHT = 5  # sentences of a kind that are right at the end, for it to be ranked
@@ -137,9 +136,9 @@ def read_history(run: RunFolder, threshold: float) -> History:
     Raises:
         UserError: it kept those of fewer than two evaluations, or they are damaged.
     """
-    records = run.dev_outputs.read()
+    records = read_dev_outputs(run)
     if len(records) >= _LEAST:
-        steps, pairs, outputs = _read_records(run, records)
+        steps, pairs, outputs = _read_records(records)
         return make_history(DEV_OUTPUTS_FILE, pairs, steps, outputs, threshold, _language(run))
     paths = sorted(run.samples.glob("step_*.tsv"))
     if len(paths) < _LEAST:
@@ -159,19 +158,11 @@ def read_history(run: RunFolder, threshold: float) -> History:
 
 
 def _read_records(
-    run: RunFolder, records: Sequence[dict[str, Any]]
+    records: Mapping[int, StoredOutputs],
 ) -> tuple[list[int], list[Pair], list[list[str]]]:
     """Return steps, the pairs of all evaluations, and their outputs."""
-    try:
-        tables: list[dict[Pair, str]] = []
-        pairs: list[Pair] = []
-        for record in records:
-            if "pairs" in record:
-                pairs = [Pair(str(source), str(target)) for source, target in record["pairs"]]
-            tables.append(dict(zip(pairs, map(str, record["outputs"]), strict=True)))
-        steps = [int(record["step"]) for record in records]
-    except MALFORMED as error:
-        raise UserError(f"{run.path / DEV_OUTPUTS_FILE} is damaged: {error}") from error
+    tables = [dict(zip(record.pairs, record.outputs, strict=True)) for record in records.values()]
+    steps = list(records)
     shared = [pair for pair in tables[-1] if all(pair in table for table in tables)]
     return steps, shared, [[table[pair] for pair in shared] for table in tables]
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from nmt.analysis.comparison.history import LEAST_RIGHT, METRIC, History, Progress, SliceProgress
+from nmt.analysis.comparison.history import LEAST_RIGHT, History, Progress, SliceProgress
 from nmt.analysis.comparison.page import make_page, render_figure, render_listing
+from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.tables import Listing
 
 _EXAMPLES = 12  # of each kind

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nmt.analysis.comparison.analysis import METRIC, Analysis, PairResult, SystemResult
+from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.findings import describe_pair, describe_single
 from nmt.analysis.comparison.sections import Example, Section
+from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.tables import Listing
 from nmt.inference.significance import PairedTest
 from nmt.text.words import join_words

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nmt.analysis.comparison.analysis import METRIC, Analysis, PairResult, SystemResult
+from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.findings import format_p, get_rate
+from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.comparison.words import NgramLead, WordGrid, align_words, rank_changes
 from nmt.analysis.tables import Listing
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from nmt.analysis.comparison.runs import find_runs, name_runs
+from nmt.analysis.comparison.stored import UNIT, is_current, read_evaluation
 from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
 from nmt.data.corpus import Corpus
 from nmt.data.evaluation_sets import read_parallel
@@ -25,10 +25,7 @@ from nmt.inference.translator import Translator
 from nmt.runs.averaging import extract_checkpoint, open_run
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
-from nmt.runs.metrics import MALFORMED
 from nmt.startup.quiet import quiet_start
-
-UNIT = "line"  # a source is one segment, as evaluations translate it
 
 
 @dataclass
@@ -264,23 +261,13 @@ def find_stored(
     """
     if data.stored_as is None:
         return None
-    best = run.checkpoints.best
     searched = name_search(run.config.decoding, **search)
     names = [f"evaluation_{data.stored_as}_{searched}.json"]
     default = name_search(run.config.decoding, beam_size=None, length_penalty=None)
     if data.stored_as == f"split_{TEST}" and searched == default:
         names.append(TEST_SCORES_FILE)
     for path in (run.path / name for name in names):
-        if not path.is_file() or not best.is_file() or path.stat().st_mtime < best.stat().st_mtime:
-            continue
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            rows = content["outputs"]
-            pairs = [Pair(row["source"], row["reference"]) for row in rows]
-            outputs = [str(row["output"]) for row in rows]
-            is_same_unit = content.get("unit", UNIT) == UNIT
-        except (OSError, *MALFORMED):
-            continue
-        if is_same_unit and pairs == list(data.pairs):
-            return path.name, outputs
+        stored = read_evaluation(path) if is_current(run, path) else None
+        if stored is not None and stored.pairs == list(data.pairs):
+            return path.name, list(stored.outputs)
     return None

@@ -6,8 +6,8 @@ TensorBoard imports this module when it starts, by this package's entry point
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from tensorboard.plugins import base_plugin
 from werkzeug import Request, Response
 
 from nmt.analysis.dashboard.links import hide_links
+from nmt.analysis.dashboard.splits import PREFIX, Splits
+from nmt.errors import UserError
 from nmt.viewer.page import BROWSER
 from nmt.viewer.records import PLUGIN, parse_tag
 
@@ -59,6 +61,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def __init__(self, context: base_plugin.TBContext) -> None:
         self._data = context.data_provider
+        self._splits = Splits(context.logdir or "")
 
     def get_plugin_apps(self) -> dict[str, Application]:
         """Return the application of each path."""
@@ -68,6 +71,8 @@ class AttentionPlugin(base_plugin.TBPlugin):
             "/runs": Request.application(self._runs),
             "/steps": Request.application(self._steps),
             "/record": Request.application(self._record),
+            "/splits": Request.application(self._shared_splits),
+            "/changes": Request.application(self._changes),
         }
 
     def data_plugin_names(self) -> tuple[str, ...]:
@@ -97,18 +102,42 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def _steps(self, request: Request) -> Response:
         """Answer with the updates after which a sentence was logged, in order."""
+        run, sentence = _argument(request, "run"), _argument(request, "sentence")
+        if sentence.startswith(PREFIX):
+            computed = self._splits.steps(run, sentence)
+            return http_util.Respond(request, computed, "application/json")
         steps = [{"step": point.step, "time": point.wall_time} for point in self._points(request)]
         return http_util.Respond(request, steps, "application/json")
 
     def _record(self, request: Request) -> Response:
         """Answer with the record of a sentence after one update."""
-        step = _argument(request, "step")
+        run, sentence, step = (_argument(request, name) for name in ("run", "sentence", "step"))
+        if sentence.startswith(PREFIX):
+            with _not_found():
+                record = self._splits.record(run, sentence, _number(step))
+            return http_util.Respond(request, record, "application/octet-stream")
         for point in self._points(request):
             if str(point.step) == step:
                 key = point.values[0].blob_key
                 record = self._data.read_blob(plugin_util.context(request.environ), blob_key=key)
                 return http_util.Respond(request, record, "application/octet-stream")
         raise errors.NotFoundError(f"nothing was logged after update {step!r}")
+
+    def _shared_splits(self, request: Request) -> Response:
+        """Answer with the splits that two runs have translated."""
+        runs = _argument(request, "run"), _argument(request, "other")
+        with _not_found():
+            return http_util.Respond(request, self._splits.list_shared(*runs), "application/json")
+
+    def _changes(self, request: Request) -> Response:
+        """Answer with the sentences of a split that one run translates better."""
+        run, other, split = (_argument(request, name) for name in ("run", "other", "split"))
+        step, better, count = (
+            _number(_argument(request, name)) for name in ("step", "better", "count")
+        )
+        with _not_found():
+            answer = self._splits.compare(run, other, split, step, better=better, count=count)
+        return http_util.Respond(request, answer, "application/json")
 
     def _points(self, request: Request) -> Any:
         run, tag = _argument(request, "run"), _argument(request, "sentence")
@@ -163,6 +192,21 @@ def _argument(request: Request, name: str) -> str:
     if value is None:
         raise errors.InvalidArgumentError(f"the parameter {name!r} is missing")
     return value
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise errors.InvalidArgumentError(f"{text!r} is not a number")
+    return int(text)
+
+
+@contextmanager
+def _not_found() -> Iterator[None]:
+    """Answer a `UserError` with status 404 and its message."""
+    try:
+        yield
+    except UserError as error:
+        raise errors.NotFoundError(str(error)) from error
 
 
 def _serve_file(path: Path) -> Application:

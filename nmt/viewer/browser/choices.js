@@ -4,7 +4,7 @@ export const VIEWS = { matrix: "matrix", lines: "lines", grid: "all heads" };
 export const UNITS = { tokens: "tokens", words: "words" };
 export const MOST_RUNS = 4; // side by side
 const RUNS = Array.from({ length: MOST_RUNS }, (_, i) => (i ? `run${i + 1}` : "run"));
-const TEXTS = ["sentence", "kind", "view", "unit"];
+const TEXTS = ["sentence", "kind", "view", "unit", "split", "better"];
 
 export class Choices {
   runs = [];       // names; none: the newest run
@@ -16,6 +16,8 @@ export class Choices {
   heads = [];      // from 0; empty: all
   stretch = false; // true: the scale ends at the largest weight
   unit = "tokens";
+  split = "";      // whose outputs are compared: its name; "": none, "probes": the runs' sentences
+  better = "";     // "first": the sentences of a split of which the first run is better; else the second
 
   get words() {
     return this.unit === "words";

@@ -13,7 +13,7 @@ export class Controls {
       select(i ? `run${i + 1}` : "run", (value) => this.chooseRun(i, value)));
     this.runLabels = this.fields.map((field, i) =>
       make("label", {}, i ? `Run ${i + 1}` : "Run", field));
-    this.add = make("button", { type: "button", class: "add" }, "Compare with a run");
+    this.add = make("button", { type: "button", class: "add", hidden: "" }, "Compare with a run");
     this.add.addEventListener("click", () => this.addRun());
     this.sentence = select("sentence", (value) => choose({ sentence: value }));
     this.sentence.dir = "auto";

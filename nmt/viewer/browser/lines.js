@@ -6,23 +6,28 @@ import { LETTERS } from "./tokens.js";
 const LONG = 640;       // px: longer lists get lower lines
 const FAINTEST = 0.01;  // of the scale: fainter lines are omitted
 const LEVELS = 24;      // of width and opacity
-const AT_ONCE = 100;    // lines per frame: more would take longer than a frame of 1/60 s
+const SLOW = 17.5;     // ms: a longer frame is below 60 a second, with the inaccuracy of clocks
+const FIRST = 60;       // lines drawn per frame until it is known how many fit, see pace
+const FEWEST = 10;
 const FADED = 0.06;     // opacity of the lines that do not belong to the highlighted spot
 const DASHES = [6, 4];  // px
 
 const widthOf = (level) => 1 + (3 * level) / LEVELS;
 const opacityOf = (level) => Math.sqrt(level / LEVELS);
+const strengthOf = (weight, most) =>
+  Math.max(1, Math.min(LEVELS, Math.round((LEVELS * weight) / most)));
 
 export class Lines {
   hasCells = false;
 
   constructor(plot) {
     this.plot = plot;
-    this.faded = document.createElement("canvas"); // all lines, while some are highlighted
-    this.base = null;   // the canvas with all lines: the displayed one or `faded`
-    this.all = [];      // lines that are not drawn yet on it, see order
+    this.above = document.createElement("canvas"); // lines of the highlighted spot, over all lines
+    this.all = [];      // lines that are not drawn yet, see order
     this.meant = [];    // lines of the highlighted spot that are not drawn yet
     this.frame = null;  // the request of the next frame that draws lines
+    this.before = null; // the time of the last frame, if it drew lines, too
+    this.count = this.most = FIRST; // lines per frame, now and at most
   }
 
   // Places the tokens.
@@ -36,27 +41,26 @@ export class Lines {
     const tall = this.height * count + 16;
     Object.assign(this, { gap, left, tall });
     plot.size(left + gap + right, tall);
-    for (const canvas of [plot.canvas, this.faded]) {
+    for (const canvas of [plot.canvas, this.above]) {
       canvas.width = gap * devicePixelRatio;
       canvas.height = tall * devicePixelRatio;
+      plot.placeCanvas(canvas, left, 0, gap, tall);
     }
-    plot.placeCanvas(left, 0, gap, tall);
+    plot.canvas.after(this.above);
     plot.tokens("row", (row) => ({ x: left - 8, y: this.y(row), end: true }));
     plot.tokens("column", (column) => ({ x: left + gap + 8, y: this.y(column) }));
   }
 
   // Begins another picture, which `light` draws.
   paint() {
-    this.base = null;
+    this.clear(this.plot.canvas);
     this.all = this.order(null);
   }
 
-  // Clears a canvas and returns its context, in px.
-  prepare(canvas) {
+  clear(canvas) {
     const context = canvas.getContext("2d");
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     context.clearRect(0, 0, this.gap, this.tall);
-    return context;
   }
 
   y(index) {
@@ -65,44 +69,41 @@ export class Lines {
 
   // Shows all lines, or those of a spot over all others, which are faded.
   light(spot) {
-    const { faded, plot: { canvas } } = this;
-    if (!this.base) {
-      this.base = spot ? faded : canvas;
-      this.prepare(this.base);
-      this.draw(this.all, this.base);
-    } else if (spot && this.base === canvas) {
-      this.copy(canvas, faded, 1);
-      this.base = faded;
-    }
-    if (this.base === faded) {
-      this.copy(faded, canvas, spot ? FADED : 1);
-      if (!spot) this.base = canvas;
-    }
+    this.plot.canvas.style.opacity = spot ? FADED : 1;
+    this.clear(this.above);
     this.meant = spot ? this.order(spot) : [];
-    this.draw(this.meant, canvas);
-    this.frame ??= requestAnimationFrame(() => this.continue());
-  }
-
-  copy(from, to, opacity) {
-    const context = this.prepare(to);
-    context.globalAlpha = opacity;
-    context.drawImage(from, 0, 0, this.gap, this.tall);
+    this.frame ??= requestAnimationFrame((now) => this.continue(now));
   }
 
   // Draws more lines, those of the spot first.
-  continue() {
-    const { all, base, meant, plot } = this;
+  continue(now) {
+    const { all, meant, plot, above } = this;
     this.frame = null;
     if (plot.layout !== this) return; // another layout draws
-    if (meant.length) this.draw(meant, plot.canvas);
-    else this.draw(all, base);
-    if (all.length || meant.length) this.frame = requestAnimationFrame(() => this.continue());
+    if (this.before) this.pace(now - this.before);
+    if (meant.length) this.draw(meant, above);
+    else this.draw(all, plot.canvas);
+    const isComplete = !all.length && !meant.length;
+    this.before = isComplete ? null : now;
+    if (!isComplete) this.frame = requestAnimationFrame((next) => this.continue(next));
+  }
+
+  // Draws as many lines per frame as the browser draws in 1/60 s: after a frame that took longer, half of
+  // them, and from there on hardly more than those that fitted.
+  pace(time) {
+    if (time > SLOW) {
+      this.most = Math.max(FEWEST, 0.8 * this.count);
+      this.count = Math.max(FEWEST, this.count / 2);
+    } else {
+      if (this.count >= this.most) this.most += this.most / 50;
+      this.count = Math.min(this.most, 1.2 * this.count);
+    }
   }
 
   // Draws the first lines of a list, and removes them from it.
   draw(lines, canvas) {
     const context = canvas.getContext("2d"), { gap } = this;
-    for (const number of lines.splice(0, AT_ONCE)) {
+    for (const number of lines.splice(0, this.count)) {
       const { from, to, level, strand } = this.line(number);
       context.strokeStyle = strand.colour;
       context.setLineDash(strand.dashed ? DASHES : []);
@@ -119,34 +120,28 @@ export class Lines {
   // number of weights times the index of the strand.
   order(spot) {
     const { row = null, column = null, count = 1 } = spot ?? {};
-    const { kind: { rows, columns }, strands } = this.plot, size = rows.length * columns.length;
+    const { kind: { rows, columns }, strands, most } = this.plot, size = rows.length * columns.length;
     const [top, bottom] = row === null ? [0, rows.length] : [row, row + count];
     const [first, end] = column === null ? [0, columns.length] : [column, column + count];
-    const levels = Array.from({ length: LEVELS + 1 }, () => []);
-    strands.forEach((_, i) => {
+    const levels = Array.from({ length: LEVELS + 1 }, () => []), faintest = FAINTEST * most;
+    strands.forEach(({ weights }, i) => {
       for (let r = top; r < Math.min(bottom, rows.length); r++) {
         for (let c = first; c < Math.min(end, columns.length); c++) {
-          const number = i * size + r * columns.length + c, level = this.level(number);
-          if (level) levels[level].push(number);
+          const place = r * columns.length + c;
+          if (weights[place] >= faintest) levels[strengthOf(weights[place], most)].push(i * size + place);
         }
       }
     });
     return levels.reverse().flat();
   }
 
-  // The level of a line, from 1 to LEVELS; 0: too faint to be drawn.
-  level(number) {
-    const { kind: { rows, columns }, most, strands } = this.plot, size = rows.length * columns.length;
-    const strength = Math.min(1, strands[Math.floor(number / size)].weights[number % size] / most);
-    return strength < FAINTEST ? 0 : Math.max(1, Math.round(LEVELS * strength));
-  }
-
   line(number) {
-    const { kind: { rows, columns }, strands } = this.plot, size = rows.length * columns.length;
+    const { kind: { rows, columns }, most, strands } = this.plot, size = rows.length * columns.length;
     const place = number % size, column = place % columns.length;
+    const strand = strands[Math.floor(number / size)];
     return {
       from: this.y((place - column) / columns.length), to: this.y(column),
-      level: this.level(number), strand: strands[Math.floor(number / size)],
+      level: strengthOf(strand.weights[place], most), strand,
     };
   }
 

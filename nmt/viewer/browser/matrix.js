@@ -34,7 +34,7 @@ export class Matrix {
     const wide = cell * columns, tall = cell * rows;
     Object.assign(this, { cell, left, top, wide, tall });
 
-    plot.placeCanvas(left, top, wide, tall);
+    plot.placeCanvas(plot.canvas, left, top, wide, tall);
     plot.size(left + wide + Math.max(right, 12), top + tall + 8);
     const band = (name) => svg("rect", { class: `band ${name}`, visibility: "hidden" });
     this.bands = { row: band("of-row"), column: band("of-column"), cell: band("of-cell") };

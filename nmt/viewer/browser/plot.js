@@ -19,7 +19,6 @@ export class Plot {
     this.onPoint = onPoint;
     this.canvas = document.createElement("canvas");
     this.drawing = svg("svg", {});
-    host.replaceChildren(this.canvas, this.drawing);
     this.places = "";      // what the places of tokens depend on, as JSON
     this.pointed = "null"; // the spot under the pointer, as JSON
     this.lit = null;
@@ -46,6 +45,8 @@ export class Plot {
       this.groups = { row: [], column: [] }; // the tokens in the drawing
       this.marked = { row: [], column: [] }; // their highlights, see lightTokens
       this.drawing.replaceChildren();
+      this.canvas.style.opacity = 1;
+      this.host.replaceChildren(this.canvas, this.drawing);
       this.layout = view === "matrix" ? new Matrix(this) : new Lines(this);
       this.layout.build();
     }
@@ -80,9 +81,9 @@ export class Plot {
     this.host.style.height = `${height}px`;
   }
 
-  placeCanvas(left, top, width, height) {
+  placeCanvas(canvas, left, top, width, height) {
     for (const [key, value] of Object.entries({ left, top, width, height })) {
-      this.canvas.style[key] = `${value}px`;
+      canvas.style[key] = `${value}px`;
     }
   }
 

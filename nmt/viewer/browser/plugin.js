@@ -14,7 +14,7 @@ async function ask(path, parameters = {}) {
   const answer = await fetch(url).catch(() => {
     throw new Error("TensorBoard does not answer.");
   });
-  if (!answer.ok) throw new Error(await answer.text());
+  if (!answer.ok) throw new Error((await answer.text()).replace(/^Not found: /, ""));
   return answer;
 }
 
@@ -32,6 +32,9 @@ const source = {
   steps: async (run, sentence) => (await ask("steps", { run, sentence })).json(),
   record: async (run, sentence, step) =>
     parseRecord(await (await ask("record", { run, sentence, step })).arrayBuffer()),
+  splits: async ([run, other]) => (await ask("splits", { run, other })).json(),
+  changes: async ([run, other], split, step, better, count) =>
+    (await ask("changes", { run, other, split, step: step ?? 0, better, count })).json(),
   recall: () => choicesIn(parent.location.hash) || (sessionStorage.getItem(MEMORY) ?? ""),
   remember: (text) => {
     sessionStorage.setItem(MEMORY, text);

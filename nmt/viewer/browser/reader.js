@@ -2,6 +2,10 @@
 
 import { MOST_RUNS } from "./choices.js";
 
+// Begins the ids of sentences that no run has logged: "split/NAME/SENTENCE". The source computes their
+// attention.
+export const COMPUTED = "split/";
+
 const KEPT = 64; // records per series: those that were read last
 
 export class Reader {
@@ -30,6 +34,7 @@ export class Reader {
       }
     }
     const text = this.textOf(id);
+    if (id.startsWith(COMPUTED)) sentences.push({ id, text: id.slice(id.indexOf("/", COMPUTED.length) + 1) });
     const sentence = sentences.find((one) => one.id === id)
       ?? sentences.find((one) => one.text === text) ?? sentences[0];
     return { runs: runs.map(({ name }) => name), sentences, sentence };
@@ -39,14 +44,16 @@ export class Reader {
     return this.runs.flatMap(({ sentences }) => sentences).find((one) => one.id === id)?.text;
   }
 
-  // The updates of a sentence in a run: {steps, ...}; null if the run has not logged it.
+  // The updates of a sentence in a run: {steps, ...}; null if the run does not have it.
   async open(name, { id, text }) {
     const { sentences } = this.runs.find((run) => run.name === name);
-    const own = sentences.find((one) => one.id === id) ?? sentences.find((one) => one.text === text);
+    const own = id.startsWith(COMPUTED) ? { id }
+      : sentences.find((one) => one.id === id) ?? sentences.find((one) => one.text === text);
     if (!own) return null;
     const key = JSON.stringify([name, own.id]), series = this.series.get(key);
     if (series && !series.isStale) return series;
     const steps = await this.source.steps(name, own.id);
+    if (!steps.length) return null;
     const read = { run: name, id: own.id, steps, records: series?.records ?? new Map() };
     this.series.set(key, read);
     return read;

@@ -72,10 +72,12 @@ export function crossRecord(sentence, { source, target, weights }) {
 
 // The mean of some heads of a layer, row after row. Layers and heads count from 0.
 export function headMean(kind, layer, heads) {
-  const mean = new Float32Array(kind.rows.length * kind.columns.length);
+  if (heads.length === 1) return kind.weights(layer, heads[0]);
+  const mean = new Float32Array(kind.rows.length * kind.columns.length), { length } = mean;
+  const share = 1 / heads.length;
   for (const head of heads) {
     const weights = kind.weights(layer, head);
-    for (let i = 0; i < mean.length; i++) mean[i] += weights[i] / heads.length;
+    for (let i = 0; i < length; i++) mean[i] += weights[i] * share;
   }
   return mean;
 }

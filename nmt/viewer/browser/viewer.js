@@ -2,8 +2,16 @@
 //
 // A source provides the data; each of its methods returns a promise:
 //   runs()                       [{name, sentences: [{id, text}]}]
-//   steps(run, sentence)         [{step, time}] in order; a single step null: not from training
+//   steps(run, sentence)         [{step, time, note}] in order; a single step null: not from training;
+//                                note: what a step is, if it is not logged
 //   record(run, sentence, step)  a record, see record.js
+// A source that knows translations of whole splits has two more methods; runs are the names of two:
+//   splits(runs)                 [{name, title}] of those that both have translated
+//   changes(runs, split, step, better, count)
+//                                {sentences, means, wins, steps, rows}: the number of sentences; and of
+//                                each run the mean chrF2++, the number of sentences of which it is better,
+//                                and the update. rows: the first `count` sentences of which the run
+//                                `better` (0 or 1) is better, [{id, source, reference, outputs, scores}]
 // It stores the choices as text: recall() and remember(text). `nothing` explains why there is no run.
 // link(text), if there is one, returns the address that opens these choices, or null.
 //
@@ -16,7 +24,7 @@ import { make } from "./forms.js";
 import { Outputs } from "./outputs.js";
 import { Pane } from "./pane.js";
 import { Player } from "./player.js";
-import { allSteps, nearest, Reader } from "./reader.js";
+import { allSteps, COMPUTED, nearest, Reader } from "./reader.js";
 import { headMean } from "./record.js";
 import { Saving } from "./saving.js";
 import { describe, Tooltip } from "./tooltip.js";
@@ -57,7 +65,7 @@ class Viewer {
     this.controls = new Controls((change) => this.choose(change));
     this.player = new Player((step) => this.choose({ step }));
     this.saving = new Saving(this);
-    this.outputs = new Outputs(this.reader, async (sentence) => {
+    this.outputs = new Outputs(this.reader, (change) => this.choose(change), async (sentence) => {
       await this.choose({ sentence });
       this.panes[0].picture.focus({ focusVisible: false });
     });
@@ -140,26 +148,40 @@ class Viewer {
       if (JSON.stringify(this.shown?.found) !== JSON.stringify(found)) this.unpin();
       this.controls.showSentences(this.reader.runs.map(({ name }) => name), found);
       this.player.show(shown.steps, shown.place);
+      if (shown.isFixed) this.player.element.hidden = true;
       this.addPanes(found.runs.length);
       this.draw(shown);
-      this.outputs.show(found, shown.step);
+      this.outputs.show(found, shown.step, this.chosen);
     } catch (error) {
       if (turn === this.turns) this.message.textContent = error.message;
     }
   }
 
-  // Reads what is to be displayed: {found, steps, place, step, sides}. sides: a {run, point, record} per
-  // run, the last two null if it has not logged the sentence.
+  // Reads what is to be displayed: {found, steps, place, step, sides, isFixed}. sides: a {run, point,
+  // record, problem} per run; without a record, problem says why. isFixed: whether each run has but one
+  // update, so that the slider would change nothing.
   async read(found) {
     const { reader, chosen } = this;
     const series = await Promise.all(found.runs.map((run) => reader.open(run, found.sentence)));
     const steps = allSteps(series.filter(Boolean));
+    if (!steps.length) throw new Error("No displayed run has this sentence.");
     const place = chosen.placeOf(steps), { step } = steps[place];
+    const isComputed = found.sentence.id.startsWith(COMPUTED);
+    let problem = isComputed ? "has not translated this sentence" : "has not logged this sentence";
     const sides = await Promise.all(series.map(async (one, i) => {
-      const point = one && nearest(one, step), run = found.runs[i];
-      return { run, point, record: point && await reader.record(one, point) };
+      const side = { run: found.runs[i], point: one && nearest(one, step), record: null, problem };
+      if (!one) return side;
+      try {
+        return { ...side, record: await reader.record(one, side.point) };
+      } catch (error) {
+        if (!isComputed) throw error;
+        problem = error.message;
+        return { ...side, problem };
+      }
     }));
-    return { found, steps, place, step, sides };
+    if (!sides.some(({ record }) => record)) throw new Error(problem);
+    const isFixed = isComputed && series.every((one) => !one || one.steps.length === 1);
+    return { found, steps, place, step, sides, isFixed };
   }
 
   // ---- drawing ----
@@ -171,8 +193,8 @@ class Viewer {
   draw(shown) {
     const { chosen, panes } = this, dark = this.isDark();
     this.shown = shown;
-    shown.sides.forEach(({ run, point, record }, i) => {
-      if (!record) return panes[i].explain(run, "has not logged this sentence");
+    shown.sides.forEach(({ run, point, record, problem }, i) => {
+      if (!record) return panes[i].explain(run, problem);
       const kind = record.kinds.find(({ name }) => name === chosen.kind) ?? record.kinds[0];
       return panes[i].prepare({ run, note: noteOf(point, shown.step), record, kind, chosen, dark });
     });
@@ -267,9 +289,10 @@ class Viewer {
 }
 
 // Which update a pane shows, if another one was asked for.
-function noteOf({ step }, wanted) {
+function noteOf({ step, note }, wanted) {
   if (step === null) return "";
   const text = `update ${step.toLocaleString("en")}`;
+  if (note) return `${text}, ${note}`;
   return step === wanted ? text : `${text}, the nearest that it logged`;
 }
 
