@@ -182,7 +182,7 @@ def _list_variants(
         after = [i for i in members if max(indices) < ends[i]]
         if after:
             yield (_PREFIX, number), source, _replace(read, indices), after
-    for end in sorted(set(ends.values())):
+    for end in sorted({*ends.values()} - {1}):  # an empty prefix hides nothing
         behind = [i for i in members if ends[i] == end]
         yield (_PREFIX, _ALL), source, _replace(read, range(1, end)), behind
 
@@ -212,5 +212,5 @@ def _compare(scored: dict[_Hidden, np.ndarray], source_words: int) -> Effects:
         np.array([(visible - scored[_SOURCE, n]).sum() for n in range(source_words)]),
         np.array([(visible - scored[_PREFIX, n]).sum() for n in range(words)]),
         visible - scored[_SOURCE, _ALL],
-        visible - scored[_PREFIX, _ALL],
+        visible - scored.get((_PREFIX, _ALL), visible),
     )

@@ -126,4 +126,4 @@ def test_words_that_are_read_alike_share_rows() -> None:
         *((0, 9), (1, 4), (2, 15), (3, 8), (3, 11), (4, 22)),
     ]
     # Of the two paths: each source word, all of them, the words of the prefixes, and these.
-    assert len(rows) == (1 + 5 + 3 + 3) + (1 + 5 + 1 + 1)
+    assert len(rows) == (1 + 5 + 3 + 2) + (1 + 5 + 1)
