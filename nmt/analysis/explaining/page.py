@@ -65,7 +65,11 @@ def describe(explanation: Explanation) -> str:
         f'<p dir="auto"><strong>{escape(explanation.translation)}</strong></p>',
         _tabulate(words),
         *(_detail(explanation, word, is_open=is_open) for word in words),
-        f'<p class="note">{escape(explanation.reason or LEGEND)}</p>',
+        *(
+            f'<p class="note">{escape(text)}</p>'
+            for text in (LEGEND, DETAIL_LEGEND, explanation.reason)
+            if text
+        ),
     ]
     content = "\n".join([_PIECE_STYLE, *parts])
     return f'<section class="nmt-explanation">\n{content}\n</section>'
@@ -99,7 +103,6 @@ def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -
         f"{escape(departure.describe(word.other))}.</p>",
         _strip("source", (*word.source, word.all_source)),
         _strip("prefix", (*word.prefix, word.all_prefix)),
-        f'<p class="note">{escape(DETAIL_LEGEND)}</p>',
         f"<p>{escape(describe_support(word))}</p>",
         _layers(word.pieces[0], word.layers),
     ]

@@ -24,9 +24,9 @@ LEGEND = (
 )
 
 DETAIL_LEGEND = (
-    "nats: how far the lead falls when a word is hidden. support: how far log p of the word itself "
-    "falls. contribution: by ALTI+. all: all words hidden at once; the numbers of single words "
-    "need not sum to it."
+    "In detail: nats is how far the lead falls when a word is hidden, support how far log p of the "
+    "explained word itself falls; contribution is by ALTI+. all: all words hidden at once; the "
+    "numbers of single words need not sum to it."
 )
 
 
