@@ -20,6 +20,7 @@ from nmt.analysis.explaining.decomposition import (
     measure_contributions,
     run_feed_forward,
 )
+from nmt.analysis.explaining.forced import pad_length
 from nmt.data.tokenizer import PAD
 from nmt.errors import UserError
 from nmt.inference.compiled import compile_over
@@ -88,7 +89,10 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
         targets_in: Sequence[np.ndarray],
         targets_out: Sequence[np.ndarray],
     ) -> list[Contributions]:
-        columns = [_pad(rows) for rows in (sources, targets_in, targets_out)]
+        columns = [
+            _pad(rows, pad_length(max(map(len, rows)), transformer.max_length))
+            for rows in (sources, targets_in, targets_out)
+        ]
         weights, views = compiled(*columns)
         width = columns[0].shape[1]
         return [
@@ -160,9 +164,9 @@ def _read_states(model: Transformer, states: Sequence[Tensor], written: Tensor) 
     return tuple(ops.stack(column) for column in zip(*views, strict=True))
 
 
-def _pad(rows: Sequence[np.ndarray]) -> np.ndarray:
+def _pad(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
     """Return int32 [B, L], padded with id 0."""
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    padded = np.zeros((len(rows), length), np.int32)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return padded

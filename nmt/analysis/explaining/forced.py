@@ -19,6 +19,17 @@ _FEW = 8  # rows of a small batch, on JAX
 _SHORTEST = 16  # positions of the shortest rows, on JAX
 
 
+def pad_length(length: int, longest: int) -> int:
+    """Return the length to which rows are padded.
+
+    TensorFlow runs every length as it is. JAX compiles each shape, so there it is a power of two,
+    from 16 on, and at most ``longest``, the model's limit.
+    """
+    if keras.config.backend() != "jax":
+        return length
+    return max(length, min(max(_SHORTEST, 1 << (length - 1).bit_length()), longest))
+
+
 class ForcedRow(NamedTuple):
     """A source, a target that the decoder reads, and the pieces that are scored."""
 
@@ -31,8 +42,8 @@ class ForcedRow(NamedTuple):
 class ForcedScorer:
     """Scores pieces that are given to the model, in batches.
 
-    TensorFlow runs every length as it is. JAX compiles each shape, so there lengths are padded to a
-    power of two, the same for both sides, and batches have one of two sizes.
+    Lengths are padded: see `pad_length`. On JAX, source and target have the same, and a batch has
+    one of two sizes.
 
     Args:
         model: a Keras model; its weights are read at every call.
@@ -83,7 +94,7 @@ class ForcedScorer:
     def _batch(self, lengths: Sequence[int]) -> list[list[int]]:
         """Return the indices of the rows of each batch: rows of similar length."""
         order = np.argsort(lengths, kind="stable")
-        positions = self._pad_length(max(lengths))
+        positions = pad_length(max(lengths), self._model.max_length)
         fitting = _LOGITS // (positions * self._model.vocabulary_size)
         size = min(_ROWS, max(1, fitting))
         return [order[first : first + size].tolist() for first in range(0, len(order), size)]
@@ -93,7 +104,7 @@ class ForcedScorer:
         widths = [max(len(row[side]) for row in rows) for side in range(2)]
         count = len(rows)
         if self._compiles_shapes:
-            widths = [self._pad_length(max(widths))] * 2
+            widths = [pad_length(max(widths), self._model.max_length)] * 2
             count = _FEW if count <= _FEW else _ROWS
         filled = [np.full((count, width), PAD, np.int32) for width in widths]
         for side in range(2):
@@ -101,15 +112,6 @@ class ForcedScorer:
                 ids = rows[min(number, len(rows) - 1)][side]
                 filled[side][number, : len(ids)] = ids
         return filled[0], filled[1], count
-
-    def _pad_length(self, length: int) -> int:
-        if not self._compiles_shapes:
-            return length
-        return max(length, min(max(_SHORTEST, 1 << (length - 1).bit_length()), self._longest))
-
-    @property
-    def _longest(self) -> int:
-        return self._model.max_length
 
     def _score_pieces(self, source: Any, target: Any, positions: Any, labels: Any) -> Any:
         logits = self._model({"source": source, "target": target})  # [N, T, V]
