@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -24,6 +24,8 @@ from nmt.inference.programs import (
 from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.model.contract import Model
 from nmt.startup.devices import cores, gpus
+
+Made = TypeVar("Made")
 
 
 class KerasEngine:
@@ -46,6 +48,7 @@ class KerasEngine:
         )
         self._attention = compile_over(model, self._weights, (2, 2))
         self._scores = compile_over(model, self._log_probs, (2, 2, 2))
+        self._made: dict[Any, Any] = {}
 
     @property
     def keras_engine(self) -> KerasEngine:
@@ -56,6 +59,13 @@ class KerasEngine:
     def programs(self) -> int:
         """Number of compiled searches, one per combination of `StaticOptions`."""
         return len(self._programs.compiled)
+
+    def make_once(self, make: Callable[[Model], Made]) -> Made:
+        """Return ``make(model)``, the same at every call: analyses keep compiled functions so."""
+        if make not in self._made:
+            self._made[make] = make(self.model)
+        made: Made = self._made[make]
+        return made
 
     def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         """Return True: this engine supports all options."""

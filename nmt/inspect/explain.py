@@ -20,8 +20,8 @@ def add(subcommands: Subcommands) -> None:
         "explain",
         help="why a translation has a word and not another one",
         description="Why each word of a sentence's translation is there, and not its strongest "
-        "rival: which words of the source and of the translation so far speak for it (gradient "
-        "times input), how much the source contributes at all (ALTI+), what each decoder layer "
+        "rival: which words of the source and of the translation so far speak for it (by hiding "
+        "them), how much the source contributes at all (ALTI+), what each decoder layer "
         "would write (the logit lens), and where the rival left the beam.",
     )
     parser.add_argument("sentence")

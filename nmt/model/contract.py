@@ -134,22 +134,6 @@ class Model(Decoder, Protocol):
             training: passed by Keras; if true and without a key, the model draws a key.
         """
 
-    def embed_tokens(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Embed a source, or a shifted target, int [B, L].
-
-        Returns:
-            (the input of the encoder or decoder, the token embeddings), both [B, L, D].
-        """
-
-    def score_embedded(self, source: Tensor, target: Tensor, positions: Tensor) -> Tensor:
-        """Return the logits float32 [B, P, V] of P positions per row, without padding.
-
-        Args:
-            source: [B, S, D], the encoder's input, from `embed_tokens`.
-            target: [B, T, D], the decoder's input, from `embed_tokens`.
-            positions: int [B, P], from 0 to T - 1.
-        """
-
     def token_table(self) -> Any:
         """Return the token embeddings float32 [V, D]."""
 

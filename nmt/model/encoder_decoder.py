@@ -38,11 +38,6 @@ def find_segments(ids: Tensor) -> Tensor:
     return ops.cast(ops.not_equal(ids, PAD), "int32")
 
 
-def take_positions(x: Tensor, positions: Tensor) -> Tensor:
-    """Return positions of each row: [B, T, D] and int [B, P] -> [B, P, D]."""
-    return ops.take_along_axis(x, positions[:, :, None], axis=1)
-
-
 class EncoderDecoder(SizedLayer, keras.Model):
     """The part of `nmt.model.contract.Model` that all models share; see there for its methods.
 
@@ -55,8 +50,7 @@ class EncoderDecoder(SizedLayer, keras.Model):
     - to be searched, which evaluations do, too: `start`, `step`, `capacity`, and states that have
       the methods `reorder`, `grow` and `growing_axes`, and for coverage the fields ``coverage`` and
       ``memory_mask``: see `Decoder`;
-    - to show attention: ``attention_kinds``, `attention_layers`, and weights from `forward`;
-    - to be explained: `embed_tokens` and `score_embedded`.
+    - to show attention: ``attention_kinds``, `attention_layers`, and weights from `forward`.
     """
 
     adapter_patterns: ClassVar[tuple[str, ...]] = ("value", "inner", "outer")  # of `add_adapters`

@@ -16,7 +16,7 @@ from keras import ops
 from nmt.model.cells import States
 from nmt.model.contract import CROSS
 from nmt.model.dropout import dropout, fold
-from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments, take_positions
+from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
 from nmt.model.input_feeding import DecoderInputs, DropoutMasks, LayerWeights, Segments, decode
 from nmt.model.layers import Dense, TokenEmbedding
 from nmt.model.masks import segment_mask
@@ -139,7 +139,6 @@ class Recurrent(EncoderDecoder):
         source_segments: Tensor,
         *,
         dropout_key: Tensor | None = None,
-        scored_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Score the next token after every prefix of a target.
 
@@ -150,11 +149,9 @@ class Recurrent(EncoderDecoder):
             target_segments: int [B, T]; a position attends to its own segment of the source.
             source_segments: int [B, S]; 0 is padding.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
-            scored_positions: int [B, P], the only positions of each row to score; None: all.
 
         Returns:
-            (logits float32 [B, T, V], or [B, P, V] for some positions; attention weights float32
-            [B, H, T, S]).
+            (logits float32 [B, T, V]; attention weights float32 [B, H, T, S]).
         """
         x = ops.transpose(x, (1, 0, 2))  # [T, B, D]
         initial = self.bridge(states, target_segments, source_segments)
@@ -163,8 +160,6 @@ class Recurrent(EncoderDecoder):
         attentional, weights = run(
             x, memory, target_segments, source_segments, initial, fold(dropout_key, 1)
         )
-        if scored_positions is not None:
-            attentional = take_positions(attentional, scored_positions)
         return self.embedding.logits(attentional), weights
 
     def bridge(
@@ -353,18 +348,3 @@ class Recurrent(EncoderDecoder):
     def capacity(self, state: RecurrentState) -> Tensor:
         """See `Decoder.capacity`: the longest sequence, as no tensor grows."""
         return ops.convert_to_tensor(self.max_length, "int32")
-
-    def embed_tokens(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Model.embed_tokens`: both are equal, without position embeddings."""
-        embedded = self.embedding(ids)
-        return embedded, embedded
-
-    def score_embedded(self, source: Tensor, target: Tensor, positions: Tensor) -> Tensor:
-        """See `Model.score_embedded`."""
-        source_segments = ops.ones(ops.shape(source)[:2], "int32")
-        target_segments = ops.ones(ops.shape(target)[:2], "int32")
-        states = self.encode(source, source_segments)
-        logits, _ = self.decode(
-            target, states, target_segments, source_segments, scored_positions=positions
-        )
-        return logits

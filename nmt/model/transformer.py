@@ -12,7 +12,7 @@ from nmt.model.attention import KeyValues
 from nmt.model.blocks import DecoderBlock, EncoderBlock
 from nmt.model.contract import CROSS, DECODER, ENCODER
 from nmt.model.dropout import dropout, fold
-from nmt.model.encoder_decoder import PAD, EncoderDecoder, take_positions
+from nmt.model.encoder_decoder import PAD, EncoderDecoder
 from nmt.model.layers import TokenEmbedding
 from nmt.model.masks import SegmentMask, ancestor_mask, causal_mask, segment_mask
 from nmt.model.multi_head import MultiHeadAttention
@@ -169,17 +169,6 @@ class Transformer(EncoderDecoder):
             (memory [B, S, D], self-attention weights per layer, or an empty list).
         """
         x = self.embed(source, positions, fold(dropout_key, 0))
-        return self.encode_embedded(x, mask, dropout_key=dropout_key, return_weights=return_weights)
-
-    def encode_embedded(
-        self,
-        x: Tensor,
-        mask: Tensor,
-        *,
-        dropout_key: Tensor | None = None,
-        return_weights: bool = False,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Encode embeddings ``x`` [B, S, D]: see `encode`."""
         layer_weights = []
         bias = _distance_bias(self.encoder_bias, x)
         for index, block in enumerate(self.encoder_blocks, start=1):
@@ -224,25 +213,6 @@ class Transformer(EncoderDecoder):
             layer).
         """
         x = self.embed(target, positions, fold(dropout_key, 0))
-        return self.decode_embedded(
-            x, memory, mask, memory_mask, dropout_key=dropout_key, return_weights=return_weights
-        )
-
-    def decode_embedded(
-        self,
-        x: Tensor,
-        memory: Tensor,
-        mask: Tensor,
-        memory_mask: Tensor,
-        *,
-        dropout_key: Tensor | None = None,
-        return_weights: bool = False,
-        scored_positions: Tensor | None = None,
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Decode embeddings ``x`` [B, T, D]: see `decode`.
-
-        With ``scored_positions`` int [B, P], only these positions are scored: logits [B, P, V].
-        """
         self_weights, cross_weights = [], []
         bias = _distance_bias(self.decoder_bias, x)
         for index, block in enumerate(self.decoder_blocks, start=1):
@@ -262,8 +232,6 @@ class Transformer(EncoderDecoder):
                 cross_weights.append(weights[1])
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
-        if scored_positions is not None:
-            x = take_positions(x, scored_positions)
         return self.embedding.logits(x), self_weights, cross_weights
 
     def forward(
@@ -360,17 +328,6 @@ class Transformer(EncoderDecoder):
     def capacity(self, state: TransformerState) -> Tensor:
         """See `Decoder.capacity`."""
         return ops.shape(state.ancestors)[2]
-
-    def embed_tokens(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Model.embed_tokens`."""
-        return self.embed(ids, None, None), self.embedding(ids)
-
-    def score_embedded(self, source: Tensor, target: Tensor, positions: Tensor) -> Tensor:
-        """See `Model.score_embedded`."""
-        mask = ops.ones((1, 1, 1, ops.shape(source)[1]), "bool")
-        memory, _ = self.encode_embedded(source, mask)
-        causal = causal_mask(ops.shape(target)[1])
-        return self.decode_embedded(target, memory, causal, mask, scored_positions=positions)[0]
 
     def position_table(self) -> np.ndarray | None:
         """See `Model.position_table`."""

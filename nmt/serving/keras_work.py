@@ -14,7 +14,7 @@ from fastapi import HTTPException, Request
 
 from nmt.errors import UserError
 from nmt.serving.batching import Batcher
-from nmt.serving.limits import ATTENTION_WORK, EXPLANATION_WORK, Limits
+from nmt.serving.limits import ATTENTION_WORK, Limits, count_explanation
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
 from nmt.serving.schema import ExplainingWord, ExplanationAnswer, ExplanationRequest
@@ -127,7 +127,7 @@ class KerasWork:
             except UserError as error:
                 raise HTTPException(422, str(error)) from None
 
-        tasks = [_Task(len(segments[number].ids) * EXPLANATION_WORK, compute)]
+        tasks = [_Task(count_explanation(len(segments[number].ids)), compute)]
         deadline = monotonic() + self._limits.timeout_s
         failure = "the word could not be explained"
         [(explanation, missing)] = await self._run(tasks, request, deadline, failure)
@@ -138,6 +138,9 @@ class KerasWork:
             other_log_prob=round(explanation.other_log_prob, 4),
             source=list(map(_describe, explanation.source)),
             prefix=list(map(_describe, explanation.prefix)),
+            source_contrast=round(explanation.source_contrast, 4),
+            prefix_contrast=round(explanation.prefix_contrast, 4),
+            support=round(explanation.support, 4),
             contributions_missing=missing or None,
         )
 
@@ -160,11 +163,14 @@ class KerasWork:
 
 def _describe(reason: Reason) -> ExplainingWord:
     begin, end = reason.span or (None, None)
-    share = reason.contribution
     return ExplainingWord(
         text=reason.text,
         begin=begin,
         end=end,
-        contribution=None if math.isnan(share) else round(share, 4),
-        contrast=round(reason.contrast, 4),
+        contribution=_round(reason.contribution),
+        contrast=_round(reason.contrast),
     )
+
+
+def _round(number: float) -> float | None:
+    return None if math.isnan(number) else round(number, 4)

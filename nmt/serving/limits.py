@@ -23,9 +23,13 @@ MAX_ALTERNATIVES = 16  # next words of a request: as many as are completed
 # Work per token of the next words behind a prefix: each of 16 candidates is found, completed and
 # scored (`nmt.inference.alternatives`).
 ALTERNATIVES_WORK = 3 * MAX_ALTERNATIVES
-# Work per token of explaining a word: up to 33 passes of the model score rivals, two gradients cost
-# about six, and contributions keep a vector for each pair of tokens.
-EXPLANATION_WORK = 48
+_RIVALS_WORK = 40  # per token of scoring the rivals of an explained word, in up to 33 passes
+_HIDDEN_WORK = 4  # passes per token: it is hidden for two words, on the side of the prefix, too
+
+
+def count_explanation(tokens: int) -> int:
+    """Return the work of explaining a word of a sentence, given its source tokens."""
+    return tokens * (_RIVALS_WORK + _HIDDEN_WORK * tokens)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,9 @@ class Limits:
             raise HTTPException(
                 413, f"words are explained in sentences of at most {MAX_ATTENTION_TOKENS:,} tokens"
             )
-        self._check_total(tokens * EXPLANATION_WORK, f"explaining a word of {tokens:,} tokens")
+        self._check_total(
+            count_explanation(tokens), f"explaining a word of a sentence of {tokens:,} tokens"
+        )
 
     def _check_total(self, work: int, subject: str) -> None:
         if work > self.max_work:

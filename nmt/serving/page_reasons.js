@@ -67,10 +67,14 @@ export class Reasons {
       this.other.append(make("option", { value: answer.other }, answer.other));
     }
     this.other.value = answer.other;
-    const sum = (name) => prefix.reduce((total, row) => total + row[name], 0);
-    const before = { text: "translation before it", contrast: sum("contrast"),
-      ...(!missing && { contribution: sum("contribution") }) };
-    this.rows.tBodies[0].replaceChildren(...[...source, before].map((row) =>
+    const sum = (rows) => rows.reduce((total, row) => total + row.contribution, 0);
+    const whole = (text, rows, contrast) =>
+      ({ text, contrast, ...(!missing && { contribution: sum(rows) }) });
+    this.rows.tBodies[0].replaceChildren(...[
+      ...source,
+      whole("all of the sentence", source, answer.source_contrast),
+      whole("translation before it", prefix, answer.prefix_contrast),
+    ].map((row) =>
       make("tr", {}, make("th", { scope: "row", dir: "auto" }, row.text),
            make("td", {}, share(row.contribution)), make("td", {}, signed(row.contrast)))));
   }

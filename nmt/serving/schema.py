@@ -145,9 +145,10 @@ class ExplainingWord(BaseModel):
         description="its share in what the model read to write the word, 0 to 1, by ALTI+; those "
         "of source and prefix sum to 1; absent if not available",
     )
-    contrast: float = Field(
-        description="nats: how far it speaks for the word and against the other one, by gradient "
-        "times input"
+    contrast: float | None = Field(
+        None,
+        description="nats: how far it speaks for the word and against the other one, by hiding it; "
+        "absent for the word's own pieces, which are never hidden",
     )
 
 
@@ -161,6 +162,14 @@ class ExplanationAnswer(BaseModel):
     source: list[ExplainingWord] = Field(description="the words of the sentence, and its end mark")
     prefix: list[ExplainingWord] = Field(
         description="the begin mark, the words before it, and its own pieces, if it has several"
+    )
+    source_contrast: float = Field(
+        description="nats: the contrast of all words of the sentence at once, to which those of "
+        "single words need not sum"
+    )
+    prefix_contrast: float = Field(description="nats: the same of the words before it")
+    support: float = Field(
+        description="nats: how far the sentence raises the log-probability of the word"
     )
     contributions_missing: str | None = Field(
         None, description="why contributions are missing: the model is not a transformer"

@@ -142,7 +142,7 @@ class SegmentTranslator:
 
         if self._explainer is None:
             model = self._keras_engine("an explanation").model
-            self._explainer = ChoiceExplainer(model, self._tokenizer)
+            self._explainer = ChoiceExplainer(model, self._tokenizer, self._segmenter.tags)
         beginnings = [prefix, *(f"{prefix}{word}" for word in words)]
         begun = [self._begin_with(segments[number], beginning) for beginning in beginnings]
         explanation = self._explainer.explain(*begun)

@@ -19,7 +19,7 @@ from nmt.serving.events import Emit
 from nmt.serving.glossaries import choose_glossary
 from nmt.serving.health import HealthCheck
 from nmt.serving.keras_work import IN_PARTS, KerasWork
-from nmt.serving.limits import EXPLANATION_WORK, Limits
+from nmt.serving.limits import Limits, count_explanation
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
 from nmt.serving.schema import (
@@ -180,7 +180,7 @@ class Service:
         await self._keras.load("an explanation")
         if self.is_stopping:
             raise unavailable(STOPPING)
-        if self._waiting + tokens * EXPLANATION_WORK > self._limits.max_queue:
+        if self._waiting + count_explanation(tokens) > self._limits.max_queue:
             raise unavailable(FULL)
         return await self._keras.explain(body, text.segments, number, request)
 

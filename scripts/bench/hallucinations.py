@@ -4,9 +4,9 @@
 
 Real pairs of a split against made hallucinations: the same targets with the sources of other
 pairs, in forced decoding. The table has the area under the ROC curve of each statistic, the mean
-over the tokens of a target unless it says otherwise, on the dev and the test split. Statistics are
-to be chosen on dev. The log-probability of the target is there to compare: it also knows how fluent
-the target is.
+over the tokens of a target unless it says otherwise, on the dev and the test split. Statistics and
+thresholds are to be chosen on dev. The log-probability of the target is there to compare: it also
+knows how fluent the target is.
 """
 
 from __future__ import annotations
@@ -14,30 +14,41 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from nmt.analysis.explaining.contributions import Contributions
     from nmt.data.splitting import Pair
     from nmt.data.tokenizer import Tokenizer
     from nmt.model.contract import Model
 
 SPLITS = ("dev", "test")
-BATCH = 50  # pairs whose contributions are measured at a time
+BATCH = 50  # pairs that are measured at a time
+FALSE_ALARMS = 0.05  # of the words of real dev pairs, the share below a threshold
 
-STATISTICS: dict[str, Callable[[Contributions], float]] = {
+
+class Measured(NamedTuple):
+    """The numbers of a pair."""
+
+    source: np.ndarray  # [T, S], see `Contributions`
+    prefix: np.ndarray  # [T, T]
+    log_probs: np.ndarray  # [T]
+    support: np.ndarray  # [T], see `measure_support`
+    word_support: np.ndarray  # [words], its sums over the tokens of each target word
+
+
+STATISTICS: dict[str, Callable[[Measured], float]] = {
     "source contribution (ALTI+)": lambda pair: float(pair.source.sum(-1).mean()),
     "its minimum": lambda pair: float(pair.source.sum(-1).min()),
     "its log-odds": lambda pair: float(_log_odds(pair.source.sum(-1)).mean()),
     "its largest source token": lambda pair: float(pair.source.max(-1).mean()),
     "minus its entropy": lambda pair: -float(_entropy(pair.source).mean()),
     "its mutual information": lambda pair: _measure_information(pair.source),
-    "**support of the source**": lambda pair: float(pair.support.sum(-1).mean()),
-    "its minimum ": lambda pair: float(pair.support.sum(-1).min()),
-    "share of tokens with support": lambda pair: float((pair.support.sum(-1) > 0).mean()),
-    "log-probability": lambda pair: float(np.log(pair.layers.probability[-1]).mean()),
+    "**support of the source**": lambda pair: float(pair.support.mean()),
+    "its minimum ": lambda pair: float(pair.support.min()),
+    "share of words with support": lambda pair: float((pair.word_support > 0).mean()),
+    "log-probability": lambda pair: float(pair.log_probs.mean()),
 }
 
 
@@ -67,6 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         UserError: the run or its corpus cannot be read, or its model is not a transformer.
     """
+    from nmt.analysis.explaining.explanation import LEAST_SUPPORT
     from nmt.inference.translator import Translator
     from nmt.runs.corpus import read_corpus
     from nmt.runs.folder import RunFolder
@@ -76,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
     translator = Translator.load(folder.path, engine="keras")
     model = translator.keras_engine("contributions").model
     areas: dict[str, list[float]] = {name: [] for name in STATISTICS}
-    below: list[float] = []
+    words: list[np.ndarray] = []  # their support: real and shuffled, dev first
     for split in SPLITS:
         pairs = corpus.scored_pairs(split)[: arguments.pairs]
         others = shuffle(len(pairs), arguments.seed)
@@ -87,16 +99,23 @@ def run(arguments: argparse.Namespace) -> None:
         for name, statistic in STATISTICS.items():
             real, made = (np.array([statistic(pair) for pair in side]) for side in measured)
             areas[name].append(area_under_curve(real, made))
-        tokens = [np.concatenate([pair.support.sum(-1) for pair in side]) for side in measured]
-        below += [float((values <= 0).mean()) for values in tokens]
+        words += [np.concatenate([pair.word_support for pair in side]) for side in measured]
         sums = [pair.source.sum(-1) + pair.prefix.sum(-1) for side in measured for pair in side]
         error = max(float(np.abs(total - 1).max()) for total in sums)
         print(f"{split}: {len(pairs)} pairs; contributions sum to 1 within {error:.1e}")
     print("\n| statistic | dev AUC | test AUC |\n|---|---:|---:|")
     for name, values in areas.items():
         print(f"| {name.strip()} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
-    shares = ", ".join(f"{share:.1%}" for share in below)
-    print(f"\ntokens without support (dev real, shuffled; test real, shuffled): {shares}")
+    print("\n| words below | dev, real | dev, shuffled | test, real | test, shuffled |")
+    print("|---|---:|---:|---:|---:|")
+    chosen = float(np.quantile(words[0], FALSE_ALARMS))
+    for name, limit in (
+        (f"{FALSE_ALARMS:.0%} of real dev words", chosen),
+        ("LEAST_SUPPORT", LEAST_SUPPORT),
+        ("zero", 0.0),
+    ):
+        shares = " | ".join(f"{(support < limit).mean():.1%}" for support in words)
+        print(f"| {limit:.2f} nats ({name}) | {shares} |")
 
 
 def shuffle(count: int, seed: int) -> np.ndarray:
@@ -107,28 +126,39 @@ def shuffle(count: int, seed: int) -> np.ndarray:
     return others
 
 
-def measure(model: Model, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[Contributions]:
-    """Return the contributions of each pair, in forced decoding."""
+def measure(model: Model, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[Measured]:
+    """Return the numbers of each pair, in forced decoding."""
     from nmt.analysis.explaining.contributions import make_contributions
+    from nmt.analysis.explaining.forced import ForcedScorer
+    from nmt.analysis.explaining.occlusion import measure_support
+    from nmt.analysis.explaining.words import group_tokens
     from nmt.data.cleaning import clean_text
     from nmt.data.tokenizer import BOS, EOS
 
-    run_batch = make_contributions(model)
+    run_batch, scorer = make_contributions(model), ForcedScorer(model)
     sides = zip(
         *((clean_text(pair.source), clean_text(pair.target)) for pair in pairs), strict=True
     )
     texts, references = map(list, sides)
     sources = [np.append(ids, EOS) for ids in tokenizer.encode(texts)]
     targets = [np.append(ids, EOS) for ids in tokenizer.target.encode(references)]
-    measured: dict[int, Contributions] = {}
+    supports = measure_support(scorer.score_pieces, sources, targets)
+    measured: dict[int, Measured] = {}
     by_length = np.argsort([len(a) + len(b) for a, b in zip(sources, targets, strict=True)])
     for first in range(0, len(pairs), BATCH):
         indices = by_length[first : first + BATCH].tolist()
         written = [targets[i] for i in indices]
         read = [np.append(BOS, target[:-1]) for target in written]
-        measured |= zip(
-            indices, run_batch([sources[i] for i in indices], read, written), strict=True
-        )
+        batch = run_batch([sources[i] for i in indices], read, written)
+        for i, contributions in zip(indices, batch, strict=True):
+            begins = [word.begin for word in group_tokens(tokenizer.target, targets[i].tolist())]
+            measured[i] = Measured(
+                contributions.source,
+                contributions.prefix,
+                np.log(contributions.layers.probability[-1]),
+                supports[i],
+                np.add.reduceat(supports[i], begins),
+            )
     return [measured[i] for i in range(len(pairs))]
 
 

@@ -282,21 +282,6 @@ def test_stated_gradients_are_the_automatic_ones(
         assert np.abs(right).max() > 1e-4 or name.endswith("key/bias"), name
 
 
-def test_the_gradient_of_the_source_tells_which_tokens_matter() -> None:
-    """Embeddings passed in place of tokens give the logits of the tokens."""
-    model, target = make("heads"), SINGLE["target"]
-    embedded, tokens = model.embed_tokens(SINGLE["source"])
-    np.testing.assert_array_equal(np.asarray(embedded), np.asarray(tokens))
-    expected, _ = run(model, SINGLE)
-    decoded, _ = model.embed_tokens(target[:1])
-    positions = np.arange(target.shape[1])[None]
-    full = np.asarray(embedded)[:1]  # without padding
-    logits = compiled(model.score_embedded)(full, np.asarray(decoded), positions)
-    np.testing.assert_allclose(np.asarray(logits), expected[:1], atol=1e-5)
-    chosen = compiled(model.score_embedded)(full, np.asarray(decoded), positions[:, [2, 0]])
-    np.testing.assert_allclose(np.asarray(chosen), expected[:1, [2, 0]], atol=1e-5)
-
-
 # --- Decoding. ------------------------------------------------------------------------------------
 
 

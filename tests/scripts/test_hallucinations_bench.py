@@ -8,9 +8,7 @@ from pathlib import Path
 import hallucinations
 import numpy as np
 import pytest
-from hallucinations import STATISTICS, area_under_curve, shuffle
-
-from nmt.analysis.explaining.contributions import Contributions, LayerView
+from hallucinations import STATISTICS, Measured, area_under_curve, shuffle
 
 
 @pytest.mark.parametrize("count", [2, 3, 10])
@@ -26,15 +24,12 @@ def test_areas_by_hand() -> None:
     assert area_under_curve(np.array([1.0]), np.array([1.0, 0.0])) == 0.75
 
 
-def pair(source: list[list[float]], support: float, probability: float) -> Contributions:
+def pair(source: list[list[float]], support: float, probability: float) -> Measured:
     shares = np.array(source)
     rest = np.zeros((len(shares), len(shares)))
     rest[:, 0] = 1 - shares.sum(-1)
-    layers = LayerView(
-        *(np.full((1, len(shares)), value) for value in (7, 0.9, probability)),
-        rank=np.ones((1, len(shares)), np.int64),
-    )
-    return Contributions(shares, rest, np.full(shares.shape, support), layers)
+    log_probs, supports = np.log(np.full(len(shares), probability)), np.full(len(shares), support)
+    return Measured(shares, rest, log_probs, supports, supports[:1])
 
 
 def test_statistics_are_larger_for_what_the_source_decides() -> None:
@@ -50,5 +45,10 @@ def test_a_run_is_measured(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith(("dev: 12 pairs", "test: 12 pairs"))]
     rows = [line.split("|") for line in lines if line.startswith("|")]
-    assert len(rows) == 2 + len(STATISTICS)
-    assert all(0 <= float(cell) <= 1 for row in rows[2:] for cell in row[2:4])
+    areas = rows[2 : 2 + len(STATISTICS)]
+    assert all(0 <= float(cell) <= 1 for row in areas for cell in row[2:4])
+    assert len(rows) == 2 + len(STATISTICS) + 2 + 3
+    chosen = rows[-3]
+    assert chosen[1].endswith("nats (5% of real dev words) ")
+    assert float(chosen[2].strip(" %")) <= 7  # of a few dozen words
+    assert all(0 <= float(cell.strip(" %")) <= 100 for row in rows[-3:] for cell in row[2:6])

@@ -39,7 +39,10 @@ def test_a_word_is_explained_with_numbers_and_marks(page: Any, service: Running)
     state = dialog.get_by_role("status")
     api.expect(state).to_have_text("“house” is 7.4 times as probable as “home”.")
     api.expect(dialog.get_by_role("row")).to_have_text(
-        ["wordread speaks for it", "la20%+1.50", "casa40%−0.25", "translation before it40%+0.00"]
+        [
+            *("wordread speaks for it", "la20%+1.50", "casa40%−0.25"),
+            *("all of the sentence60%+2.00", "translation before it40%−0.75"),
+        ]
     )
     assert service.translator.explained[-1] == ("la casa", "", "house", "home")
     marked = words(page, "source")

@@ -11,7 +11,7 @@ from fake_service import FakeTranslator, Running, serving, until
 
 from nmt import Translator, explain
 from nmt.errors import UserError
-from nmt.serving.limits import EXPLANATION_WORK, MAX_ATTENTION_TOKENS
+from nmt.serving.limits import count_explanation
 from nmt.serving.segments import SegmentTranslator
 
 pytestmark = pytest.mark.xdist_group("serving")
@@ -37,7 +37,13 @@ def test_a_word_is_explained_by_the_words_of_its_sentence(service: Running) -> N
             {"text": "la", "begin": 5, "end": 7, "contribution": 0.2, "contrast": 1.5},
             {"text": "casa", "begin": 8, "end": 12, "contribution": 0.4, "contrast": -0.25},
         ],
-        "prefix": [{"text": "begin mark", "contribution": 0.4, "contrast": 0.0}],
+        "prefix": [
+            {"text": "begin mark", "contribution": 0.4, "contrast": 0.0},
+            {"text": "its own pieces", "contribution": 0.0},
+        ],
+        "source_contrast": 2.0,
+        "prefix_contrast": -0.75,
+        "support": 3.25,
     }
     assert service.translator.explained[-1] == ("la casa", "", "house", "hut")
     assert service.explain(text="a", sentence="a", prefix="b ", word="c").json["other"] == "home"
@@ -88,7 +94,7 @@ def test_an_engine_without_a_keras_model_answers_as_for_attention() -> None:
 
 
 def test_work_is_limited_and_does_not_delay_translations() -> None:
-    work = 2 * EXPLANATION_WORK
+    work = count_explanation(2)
     with serving(max_work=work, max_queue=work) as running, ThreadPoolExecutor() as pool:
         assert running.explain(text="aaa", sentence="aaa", word="b").status == 413
         translator = running.translator
@@ -106,7 +112,7 @@ def test_work_is_limited_and_does_not_delay_translations() -> None:
         assert running.translate("Hola") == [[{"text": "hello"}]]
         translator.attention_gate.set()
         assert third.result().status == 200
-    assert MAX_ATTENTION_TOKENS * EXPLANATION_WORK < 32_768, "the default of --max-work allows it"
+    assert count_explanation(85) <= 32_768 < count_explanation(86), "docs/serving.md says so"
 
 
 def test_a_real_translator_says_what_explain_says(parrot_run: Path) -> None:
@@ -133,9 +139,9 @@ def test_a_real_translator_says_what_explain_says(parrot_run: Path) -> None:
         assert sum(part["contribution"] for part in parts) == pytest.approx(1, abs=1e-3)
         own = sum(part["contribution"] for part in answer["source"])
         assert own == pytest.approx(explained.source_share, abs=1e-3)
-        contrast = sum(share.contrast for share in explained.source)
-        got = sum(part["contrast"] for part in answer["source"])
-        assert got == pytest.approx(contrast, abs=1e-2)
+        assert answer["source_contrast"] == pytest.approx(explained.all_source.contrast, abs=1e-2)
+        assert answer["prefix_contrast"] == pytest.approx(explained.all_prefix.contrast, abs=1e-2)
+        assert answer["support"] == pytest.approx(explained.support, abs=1e-2)
         for part in answer["source"][:-1]:
             assert sentence[part["begin"] : part["end"]] == part["text"]
         against = running.explain(**body, other="house").json

@@ -269,8 +269,11 @@ def test_a_model_without_attention_trains_and_translates(kept: Workshop) -> None
         assert sum(log_probs) == pytest.approx(best.log_prob, abs=1e-4)
     [attention] = translator.attentions([("Hoy hace frío.", "It is cold today.")])
     assert attention.weights == {}
-    with pytest.raises(UserError, match="needs embed_tokens and score_embedded, which Bag lacks"):
-        explain(translator, "Hoy hace frío.")
+    explanation = explain(translator, "Hoy hace frío.")
+    assert "this is a Bag model" in explanation.reason
+    for word in explanation.words:  # a bag's words add up in front of one layer: each matters
+        assert all(share.contrast for share in word.source)
+        assert word.support != 0
 
 
 class Tailed(Transformer):
@@ -332,10 +335,11 @@ def test_objects_that_are_no_class_are_refused() -> None:
 
 
 class Shifted(Transformer):
-    """Adds to each source token the one before it, whichever pair it is of."""
+    """Adds to the state of each source token that of the one before it, whichever pair it is of."""
 
-    def encode_embedded(self, x: Any, mask: Any, **arguments: Any) -> Any:
-        return super().encode_embedded(x + ops.roll(x, 1, axis=1), mask, **arguments)
+    def encode(self, source: Any, mask: Any, **arguments: Any) -> Any:
+        memory, weights = super().encode(source, mask, **arguments)
+        return memory + ops.roll(memory, 1, axis=1), weights
 
 
 def test_a_model_that_decodes_something_else_is_named(kept: Workshop) -> None:

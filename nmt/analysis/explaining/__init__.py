@@ -1,1 +1,1 @@
-"""Why a translation has the words it has: gradients, contributions, the logit lens, the beam."""
+"""Why a translation has the words it has: occlusion, contributions, the logit lens, the beam."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt.analysis.explaining.contributions import make_contributions
-from nmt.analysis.explaining.gradients import Continuation, attribute, make_scorer
-from nmt.analysis.explaining.words import TokenWord, find_rivals, group_tokens, separate
+from nmt.analysis.explaining.forced import ForcedScorer
+from nmt.analysis.explaining.occlusion import Continuation, contrast, occlude
+from nmt.analysis.explaining.words import (
+    TokenWord,
+    find_rivals,
+    find_tag,
+    group_tokens,
+    separate,
+)
 from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.segments import Segment, show_spans
@@ -24,7 +33,7 @@ class Reason(NamedTuple):
 
     text: str
     contribution: float  # by ALTI+, 0 to 1; NaN: no transformer
-    contrast: float  # nats
+    contrast: float  # nats; NaN: never hidden
     span: Span | None = None  # characters of `Segment.written`; None: of the prefix, or a mark
 
 
@@ -36,6 +45,9 @@ class ChoiceExplanation(NamedTuple):
     other_log_prob: float
     source: tuple[Reason, ...]  # words of the source, and its other tokens as one
     prefix: tuple[Reason, ...]  # words before it, begin mark first; then its own pieces, if several
+    source_contrast: float  # nats, of all words of the source at once
+    prefix_contrast: float  # the same of the prefix
+    support: float  # nats, see `WordExplanation.support`
 
 
 class ChoiceExplainer:
@@ -44,15 +56,17 @@ class ChoiceExplainer:
     Args:
         model: a Keras model.
         tokenizer: of its ids.
+        tags: words that may begin a source, such as ``<2en>``.
 
     Attributes:
         reason: why contributions are missing; empty: they are not.
     """
 
-    def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
-        self._model = model
+    def __init__(self, model: Model, tokenizer: Tokenizer, tags: Sequence[str] = ()) -> None:
         self._tokenizer = tokenizer
+        self._tags = tags
         self.reason = ""
+        self._scorer = ForcedScorer(model)
         self._measure = None
         try:
             self._measure = make_contributions(model)
@@ -73,7 +87,7 @@ class ChoiceExplainer:
         Raises:
             UserError: both words are the same, or one of them is empty.
         """
-        target, model = self._tokenizer.target, self._model
+        target = self._tokenizer.target
         segments = [prefix, written] + ([] if other is None else [other])
         before, word, *others = map(
             np.ndarray.tolist, target.encode([each.prefix.text for each in segments])
@@ -81,7 +95,7 @@ class ChoiceExplainer:
         begin = _count_common(before, word, *others)
         before, ids = tuple(word[:begin]), tuple(word[begin:])
         source = np.append(prefix.ids, EOS)
-        score = make_scorer(model, source)
+        score = partial(self._scorer.score_next, source)
         if others:
             rejected = tuple(others[0][begin:])
         elif ids:
@@ -91,19 +105,28 @@ class ChoiceExplainer:
             raise UserError("the word and the other one must differ, and not be empty")
         following = int(score([word])[0].argmax())
         pair = separate(score, before, ids, following, rejected)
-        gradients = attribute(model, source, [Continuation(before, tokens) for tokens in pair])
-        contributions = self._contribute(source, word, begin)
-        contrasts = (
-            gradients[0].source - gradients[1].source,
-            gradients[0].prefix - gradients[1].prefix,
+        spans, columns = find_source_words(prefix, self._tokenizer)
+        before_words = self._group_prefix(prefix, before)
+        effects = occlude(
+            self._scorer.score_pieces,
+            source,
+            _list_source_tokens(columns),
+            [range(each.begin, each.end) for each in before_words],
+            [Continuation(before, tokens) for tokens in pair],
+            kept=find_tag(self._tokenizer, self._tags, source.tolist()),
         )
+        contrasts = contrast(*effects)
+        shares = self._contribute(source, word, begin)
         shown = " ".join(each.text for each in group_tokens(target, rejected))
         return ChoiceExplanation(
-            float(gradients[0].log_probs.sum()),
-            apply_case(show_spans(shown, prefix.spans), prefix.case),
-            float(gradients[1].log_probs.sum()),
-            self._list_source(prefix, contributions[0], contrasts[0]),
-            self._list_prefix(prefix, before, len(ids), contributions[1], contrasts[1]),
+            log_prob=float(effects[0].log_probs.sum()),
+            other=apply_case(show_spans(shown, prefix.spans), prefix.case),
+            other_log_prob=float(effects[1].log_probs.sum()),
+            source=_list_source(prefix.written, spans, columns, shares[0], contrasts.source),
+            prefix=_list_prefix(before_words, shares[1], contrasts.prefix),
+            source_contrast=contrasts.all_source,
+            prefix_contrast=contrasts.all_prefix,
+            support=float(effects[0].all_source.sum()),
         )
 
     def _contribute(
@@ -115,37 +138,53 @@ class ChoiceExplainer:
         [shares] = self._measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
         return shares.source[begin:].mean(0), shares.prefix[begin:].mean(0)
 
-    def _list_source(
-        self, segment: Segment, shares: np.ndarray, contrasts: np.ndarray
-    ) -> tuple[Reason, ...]:
-        spans, columns = find_source_words(segment, self._tokenizer)
-        text = segment.written
-        by_word = [row[: len(columns)] @ columns for row in (shares, contrasts)]
-        words = [
-            Reason(text[span[0] : span[1]], float(share), float(contrast), span)
-            for span, share, contrast in zip(spans, *by_word, strict=True)
+    def _group_prefix(self, segment: Segment, before: tuple[int, ...]) -> list[TokenWord]:
+        """Return the begin mark and the words of a prefix, by the tokens that the decoder reads."""
+        words = group_tokens(self._tokenizer.target, before)
+        return [TokenWord("begin mark", 0, 1)] + [
+            TokenWord(
+                apply_case(show_spans(word.text, segment.spans), segment.case),
+                word.begin + 1,
+                word.end + 1,
+            )
+            for word in words
         ]
-        share, contrast = shares.sum() - by_word[0].sum(), contrasts.sum() - by_word[1].sum()
-        return *words, Reason("end mark", float(share), float(contrast))
 
-    def _list_prefix(
-        self,
-        segment: Segment,
-        before: tuple[int, ...],
-        pieces: int,
-        shares: np.ndarray,
-        contrasts: np.ndarray,
-    ) -> tuple[Reason, ...]:
-        # The decoder reads the begin mark first: the tokens of a word are one position later.
-        reasons = [Reason("begin mark", float(shares[0]), float(contrasts[0]))]
-        for word in group_tokens(self._tokenizer.target, before):
-            rows = slice(word.begin + 1, word.end + 1)
-            text = apply_case(show_spans(word.text, segment.spans), segment.case)
-            reasons.append(Reason(text, float(shares[rows].sum()), float(contrasts[rows].sum())))
-        if pieces > 1:
-            pieces_share = float(shares[len(before) + 1 :].sum())
-            reasons.append(Reason("its own pieces", pieces_share, 0.0))
-        return tuple(reasons)
+
+def _list_source_tokens(columns: np.ndarray) -> list[list[int]]:
+    """Return the indices of the tokens of each source word, and of those that belong to none."""
+    words: list[list[int]] = [np.flatnonzero(column).tolist() for column in columns.T]
+    others: list[int] = np.flatnonzero(~columns.any(1)).tolist()
+    return [*words, [*others, len(columns)]]  # the last is the end mark
+
+
+def _list_source(
+    text: str,
+    spans: Sequence[Span],
+    columns: np.ndarray,
+    shares: np.ndarray,
+    contrasts: np.ndarray,
+) -> tuple[Reason, ...]:
+    """Return the words of the source, and its other tokens as one."""
+    by_word = shares[: len(columns)] @ columns
+    words = [
+        Reason(text[span[0] : span[1]], float(share), float(contrast), span)
+        for span, share, contrast in zip(spans, by_word, contrasts[:-1], strict=True)
+    ]
+    other_share = float(shares.sum() - by_word.sum())
+    return *words, Reason("end mark", other_share, float(contrasts[-1]))
+
+
+def _list_prefix(
+    words: Sequence[TokenWord], shares: np.ndarray, contrasts: np.ndarray
+) -> tuple[Reason, ...]:
+    """Return the words of the prefix, and the word's own pieces, if it reads some."""
+    reasons = [
+        Reason(word.text, float(shares[word.begin : word.end].sum()), float(contrast))
+        for word, contrast in zip(words, contrasts, strict=True)
+    ]
+    own = shares[words[-1].end :]
+    return *reasons, *([Reason("its own pieces", float(own.sum()), math.nan)] if len(own) else [])
 
 
 def _count_common(*rows: list[int]) -> int:

@@ -15,14 +15,12 @@ import numpy as np
 from keras import ops
 
 from nmt.analysis.explaining.decomposition import (
-    Sublayer,
     decompose_decoder,
     decompose_encoder,
-    find_scale,
     measure_contributions,
-    pull_back,
     run_feed_forward,
 )
+from nmt.analysis.explaining.forced import pad_length
 from nmt.data.tokenizer import PAD
 from nmt.errors import UserError
 from nmt.inference.compiled import compile_over
@@ -52,9 +50,6 @@ class Contributions(NamedTuple):
     # the begin mark first; those to a token sum to 1 over both
     source: np.ndarray
     prefix: np.ndarray
-    # float32 [T, S], in nats: how far cross-attention to each source token raises the logit of the
-    # written token above the mean logit, see `_measure_support`
-    support: np.ndarray
     layers: LayerView
 
 
@@ -84,10 +79,8 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
     transformer = check_transformer(model)
 
     def run(source: Tensor, target_in: Tensor, target_out: Tensor) -> Any:
-        path = trace_tokens(transformer, source, target_in)
-        states = [layer.state for layer in path.layers]
-        support = _measure_support(transformer, path, target_out)
-        return path.contributions, support, _read_states(transformer, states, target_out)
+        contributions, states = trace_tokens(transformer, source, target_in)
+        return contributions, _read_states(transformer, states, target_out)
 
     compiled = compile_over(model, run, (2, 2, 2))
 
@@ -96,14 +89,16 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
         targets_in: Sequence[np.ndarray],
         targets_out: Sequence[np.ndarray],
     ) -> list[Contributions]:
-        columns = [_pad(rows) for rows in (sources, targets_in, targets_out)]
-        weights, support, views = compiled(*columns)
+        columns = [
+            _pad(rows, pad_length(max(map(len, rows)), transformer.max_length))
+            for rows in (sources, targets_in, targets_out)
+        ]
+        weights, views = compiled(*columns)
         width = columns[0].shape[1]
         return [
             Contributions(
                 weights[row, : len(target), : len(source)],
                 weights[row, : len(target), width : width + len(target)],
-                support[row, : len(target), : len(source)],
                 LayerView(*(view[:, row, : len(target)] for view in views)),
             )
             for row, (source, target) in enumerate(zip(sources, targets_in, strict=True))
@@ -112,80 +107,43 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
     return measure
 
 
-class DecoderLayer(NamedTuple):
-    """A decoder layer of a traced pair."""
-
-    attention: Sublayer  # of its attention: S + T parts
-    state: Tensor  # [B, T, D], its output
-    scales: tuple[Tensor, ...]  # of the normalisation after its feed-forward layer
-
-
-class TokenPath(NamedTuple):
-    """How the tokens of a pair mix on their way through a model."""
-
-    contributions: Tensor  # float32 [B, T, S + T]: of all tokens to the last layer's states
-    mixing: Tensor  # float32 [B, S, S]: of source tokens to the encoder's output
-    layers: list[DecoderLayer]
-
-
-def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> TokenPath:
+def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Run the model, and follow its tokens through the layers.
 
     Args:
         model: the model.
         source: int [B, S], padded with id 0.
         target: int [B, T], shifted.
+
+    Returns:
+        (the contributions of all tokens to the last layer's states, float32 [B, T, S + T]; the
+        states [B, T, D] after each decoder layer).
     """
     segments = (ops.cast(ops.not_equal(ids, PAD), "int32") for ids in (source, target))
     mask, target_mask, memory_mask = make_masks(*segments, as_segments=False)
-    x, _ = model.embed_tokens(source)
+    x = model.embed(source, None, None)
     bias = _bias(model.encoder_bias, x)
     mixing = ops.eye(ops.shape(source)[1])[None]
     for block in model.encoder_blocks:
         sublayer = decompose_encoder(block, x, mask, bias)
         mixing = ops.matmul(measure_contributions(sublayer), mixing)
-        x, _ = run_feed_forward(block, sublayer.output)
+        x = run_feed_forward(block, sublayer.output)
     memory = x if model.encoder_norm is None else model.encoder_norm(x)
-    x, _ = model.embed_tokens(target)
+    x = model.embed(target, None, None)
     bias = _bias(model.decoder_bias, x)
     length = ops.shape(source)[1]
     prefix_shares = ops.eye(ops.shape(target)[1])[None]  # [B, T, T]
     source_shares = ops.zeros_like(prefix_shares[:, :, :1]) * ops.zeros((1, 1, length))  # [B, T, S]
-    layers = []
+    states = []
     for block in model.decoder_blocks:
         sublayer = decompose_decoder(block, x, memory, target_mask, memory_mask, bias)
         within = measure_contributions(sublayer)
         from_memory, from_states = within[:, :, :length], within[:, :, length:]
         source_shares = ops.matmul(from_memory, mixing) + ops.matmul(from_states, source_shares)
         prefix_shares = ops.matmul(from_states, prefix_shares)
-        x, scales = run_feed_forward(block, sublayer.output)
-        layers.append(DecoderLayer(sublayer, x, scales))
-    return TokenPath(ops.concatenate([source_shares, prefix_shares], axis=-1), mixing, layers)
-
-
-def _measure_support(model: Transformer, path: TokenPath, written: Tensor) -> Tensor:
-    """Return the support of each source token for each written one, float32 [B, T, S], in nats.
-
-    After ALTI-Logit (Ferrando et al. 2023, "Explaining How Transformers Use Context to Build
-    Predictions"): with standard deviations held fixed, logits are linear in what each attention
-    adds to the residual branch. What cross-attention adds of each encoder state is multiplied with
-    the embedding of the written token less the mean embedding, and divided among the source tokens
-    by their contributions to that state. Later layers that read the sum are left out.
-    """
-    table = ops.cast(ops.convert_to_tensor(model.embedding.table), "float32")
-    directions = ops.take(table, written, axis=0) - ops.mean(table, axis=0)  # [B, T, D]
-    if model.decoder_norm is not None:
-        scale = find_scale(model.decoder_norm, path.layers[-1].state)
-        directions = pull_back(directions, (scale,))
-    length = ops.shape(path.mixing)[2]
-    support = ops.zeros_like(path.contributions[:, :, :length])
-    for layer in reversed(path.layers):
-        directions = pull_back(directions, layer.scales)
-        parts = layer.attention.parts[:, :, :length]
-        products = ops.einsum("btsd,btd->bts", parts, directions)
-        support = support + ops.matmul(products, path.mixing)
-        directions = pull_back(directions, layer.attention.scales)
-    return support
+        x = run_feed_forward(block, sublayer.output)
+        states.append(x)
+    return ops.concatenate([source_shares, prefix_shares], axis=-1), states
 
 
 def _bias(bias: Any, x: Tensor) -> Tensor | None:
@@ -206,9 +164,9 @@ def _read_states(model: Transformer, states: Sequence[Tensor], written: Tensor) 
     return tuple(ops.stack(column) for column in zip(*views, strict=True))
 
 
-def _pad(rows: Sequence[np.ndarray]) -> np.ndarray:
+def _pad(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
     """Return int32 [B, L], padded with id 0."""
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    padded = np.zeros((len(rows), length), np.int32)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return padded

@@ -8,7 +8,6 @@ token's part of the sum is exact. Weights and functions are those of the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -27,9 +26,6 @@ class Sublayer(NamedTuple):
     parts: Tensor  # float32 [B, T, N, D], of each of N tokens
     # [B or 1, T or 1, D], the biases: with the parts they sum to the output
     constant: Tensor
-    # Of each normalisation on the way from the input along the residual branch, [B, T, D]: see
-    # `find_scale`; none in pre-norm blocks
-    scales: tuple[Tensor, ...] = ()
 
 
 def decompose_encoder(
@@ -64,7 +60,6 @@ def decompose_decoder(
     branch = branch._replace(
         parts=ops.concatenate([source, ops.zeros_like(prefix.parts)], axis=2),
         constant=branch.constant + prefix.constant,
-        scales=prefix.scales,
     )
     residual = ops.concatenate([ops.zeros_like(source), prefix.parts], axis=2)
     return _add_residual(block.cross_attention_norm, is_post, branch, prefix.output, residual)
@@ -121,44 +116,21 @@ def _add_residual(
     """Add the residual branch ``x`` [B, T, D], with its parts; normalise where the model does."""
     total, parts = x + branch.output, branch.parts + residual
     if not is_post:
-        return Sublayer(total, parts, branch.constant, branch.scales)
-    scale = find_scale(norm, total)
+        return Sublayer(total, parts, branch.constant)
+    # With the standard deviation held fixed: the linear map v -> (v - mean(v)) * scale.
+    scale = norm.gamma * ops.rsqrt(ops.var(total, axis=-1, keepdims=True) + norm.epsilon)
     return Sublayer(
         norm(total),
         _center(parts) * scale[:, :, None],
         _center(branch.constant) * scale + norm.beta,
-        (*branch.scales, scale),
     )
-
-
-def find_scale(norm: keras.layers.LayerNormalization, x: Tensor) -> Tensor:
-    """Return what a normalisation of ``x`` [B, T, D] multiplies its centred input by, [B, T, D].
-
-    With the standard deviation of ``x`` held fixed it is the linear map v -> (v - mean(v)) * scale.
-    """
-    return norm.gamma * ops.rsqrt(ops.var(x, axis=-1, keepdims=True) + norm.epsilon)
-
-
-def pull_back(directions: Tensor, scales: Sequence[Tensor]) -> Tensor:
-    """Return directions [B, T, D] before normalisations for those after them.
-
-    The product of a vector with the result is the product of the normalised vector with
-    ``directions``: the normalisations are transposed, the last one first.
-    """
-    for scale in reversed(scales):
-        directions = _center(directions * scale)
-    return directions
 
 
 def _center(x: Tensor) -> Tensor:
     return x - ops.mean(x, axis=-1, keepdims=True)
 
 
-def run_feed_forward(
-    block: EncoderBlock | DecoderBlock, x: Tensor
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Run the feed-forward sublayer: (output [B, L, D], the scales of its normalisation)."""
+def run_feed_forward(block: EncoderBlock | DecoderBlock, x: Tensor) -> Tensor:
+    """Return the output of the feed-forward sublayer, [B, L, D]."""
     norm = block.feed_forward_norm
-    branch = block.feed_forward(block.before(norm, x))
-    scales = (find_scale(norm, x + branch),) if _is_post(block) else ()
-    return block.after(norm, x, branch, None), scales
+    return block.after(norm, x, block.feed_forward(block.before(norm, x)), None)

@@ -5,38 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt.analysis.explaining.contributions import Contributions, make_contributions
 from nmt.analysis.explaining.departure import Departure, find_departure
-from nmt.analysis.explaining.gradients import Attribution, Continuation, attribute, make_scorer
+from nmt.analysis.explaining.forced import ForcedScorer
+from nmt.analysis.explaining.occlusion import Continuation, Effects, contrast, occlude
 from nmt.analysis.explaining.words import (
     TokenWord,
     choose_word,
     encode_other,
     find_rivals,
+    find_tag,
     group_tokens,
     separate,
 )
 from nmt.analysis.traces.trace import Trace, record
 from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.segments import show_spans
 from nmt.inference.translator import Translator
-from nmt.model.contract import Model
 
 _FEATURE = "an explanation"  # what needs the Keras engine
+LEAST_SUPPORT = -0.1  # nats; of the words of real dev pairs, 5% have less: docs/inspecting.md
 
 
 class Share(NamedTuple):
     """A word of the source or the prefix, and what it has to do with a word of the output."""
 
     text: str
-    contrast: float  # nats: gradient times input of log p(written) - log p(other), summed over it
+    # Nats by which log p(written) - log p(other) falls when the word is hidden; NaN: never hidden
+    contrast: float
     contribution: float  # by ALTI+, 0 to 1; NaN: no transformer
-    support: float  # nats, see `Contributions.support`; NaN: in the prefix, or no transformer
+    support: float  # nats by which log p(written) falls when the word is hidden; NaN: never hidden
 
 
 class LayerReading(NamedTuple):
@@ -59,9 +64,10 @@ class WordExplanation:
     other_pieces: tuple[str, ...]
     other_log_prob: float
     source: tuple[Share, ...]  # by words of the source, end mark included
-    prefix: tuple[
-        Share, ...
-    ]  # by words before it, begin mark first; then its own pieces, if several
+    # By words before it, begin mark first; then its own pieces, if several
+    prefix: tuple[Share, ...]
+    all_source: Share  # all words hidden at once, but not the end mark: effects do not sum to it
+    all_prefix: Share  # the same, but not the begin mark
     layers: tuple[LayerReading, ...]  # empty: no transformer
     departure: Departure  # where the beam rejected the other word
 
@@ -73,17 +79,17 @@ class WordExplanation:
     @property
     def source_share(self) -> float:
         """Contribution of the source, 0 to 1, by ALTI+; the rest is the prefix's."""
-        return sum(share.contribution for share in self.source)
+        return self.all_source.contribution
 
     @property
     def support(self) -> float:
-        """Nats that the source adds to the word's logit: the mean over its pieces."""
-        return sum(share.support for share in self.source)
+        """Nats by which the source raises log p(word): their pointwise mutual information."""
+        return self.all_source.support
 
     @property
     def lacks_support(self) -> bool:
-        """Whether the source adds nothing to the word: the sign of a hallucination."""
-        return self.support <= 0
+        """Whether the source does not speak for the word: the sign of a hallucination."""
+        return self.support < LEAST_SUPPORT
 
 
 @dataclass(frozen=True)
@@ -100,10 +106,11 @@ class Explanation:
         """Return every number, for a JSON file."""
         words = []
         for word in self.words:
-            shares = {
+            shares: dict[str, Any] = {
                 side: [share._asdict() for share in getattr(word, side)]
                 for side in ("source", "prefix")
             }
+            shares |= {side: getattr(word, side)._asdict() for side in ("all_source", "all_prefix")}
             layers = {"layers": [layer._asdict() for layer in word.layers]}
             words.append(asdict(word) | shares | layers | {"margin": word.margin})
         fields = {"sentence": self.sentence, "translation": self.translation, "words": words}
@@ -142,35 +149,36 @@ def explain(
     if not_ is not None and why is None:
         raise UserError(f"--not {not_} needs --why WORD, the word of the translation")
     translator = translator.with_keras_engine(_FEATURE)
-    model, tokenizer = translator.keras_engine(_FEATURE).model, translator.tokenizer.target
+    engine, tokenizer = translator.keras_engine(_FEATURE), translator.tokenizer.target
     trace = record(translator, sentence, beam_size=beam_size)
     segment = translator.segmenter.segment_whole(sentence)
     source, tokens = np.append(segment.ids, EOS), trace.tokens(trace.finished[0])
     words = group_tokens(tokenizer, tokens)
-    chosen = list(range(len(words))) if why is None else [choose_word(words, why)]
-    score = make_scorer(model, source)
-    pairs = _choose_others(score, tokenizer, tokens, [words[i] for i in chosen], not_)
+    chosen = words if why is None else [words[choose_word(words, why)]]
+    scorer = engine.make_once(ForcedScorer)
+    pairs = _choose_others(partial(scorer.score_next, source), tokenizer, tokens, chosen, not_)
     continuations = [
-        Continuation(tokens[: words[i].begin], ids)
-        for i, pair in zip(chosen, pairs, strict=True)
+        Continuation(tokens[: word.begin], ids)
+        for word, pair in zip(chosen, pairs, strict=True)
         for ids in pair
     ]
-    gradients = attribute(model, source, continuations)
-    contributions, reason = _measure_contributions(model, source, tokens)
-    view = _View(
-        tokenizer,
-        segment.spans,
-        group_tokens(translator.tokenizer, source.tolist()),
-        tokens,
-        words,
-        contributions,
+    source_words = group_tokens(translator.tokenizer, source.tolist())
+    effects = occlude(
+        scorer.score_pieces,
+        source,
+        [range(word.begin, word.end) for word in source_words],
+        [range(1), *(range(word.begin + 1, word.end + 1) for word in words)],
+        continuations,
+        kept=find_tag(translator.tokenizer, translator.segmenter.tags, source.tolist()),
     )
+    contributions, reason = _measure_contributions(engine, source, tokens)
+    view = _View(tokenizer, segment.spans, source_words, tokens, words, contributions)
     return Explanation(
         sentence,
         trace.texts[0],
         tuple(
-            view.explain_word(words[i], pair, gradients[2 * n], gradients[2 * n + 1], trace)
-            for n, (i, pair) in enumerate(zip(chosen, pairs, strict=True))
+            view.explain_word(word, pair, effects[2 * n], effects[2 * n + 1], trace)
+            for n, (word, pair) in enumerate(zip(chosen, pairs, strict=True))
         ),
         trace,
         reason,
@@ -178,11 +186,11 @@ def explain(
 
 
 def _measure_contributions(
-    model: Model, source: np.ndarray, tokens: tuple[int, ...]
+    engine: KerasEngine, source: np.ndarray, tokens: tuple[int, ...]
 ) -> tuple[Contributions | None, str]:
     """Return the contributions to a translation and "", or None and the reason."""
     try:
-        measure = make_contributions(model)
+        measure = engine.make_once(make_contributions)
     except UserError as error:
         return None, str(error)
     [contributions] = measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
@@ -222,16 +230,15 @@ class _View:
     contributions: Contributions | None
 
     def explain_word(
-        self, word: TokenWord, pair: Pair, written: Attribution, other: Attribution, trace: Trace
+        self, word: TokenWord, pair: Pair, written: Effects, other: Effects, trace: Trace
     ) -> WordExplanation:
         """Return the explanation of a word held against another one."""
         rows = slice(word.begin, word.end)
-        source_shares = prefix_shares = support = np.full(0, math.nan)
+        source_shares = np.full(self.source_words[-1].end, math.nan)
+        prefix_shares = np.full(1 + word.end, math.nan)
         if self.contributions is not None:
             source_shares = self.contributions.source[rows].mean(0)
             prefix_shares = self.contributions.prefix[rows].mean(0)
-            support = self.contributions.support[rows].mean(0)
-        contrast = written.prefix - other.prefix
         before = [TokenWord(self._show([BOS]), 0, 1)] + [
             TokenWord(each.text, each.begin + 1, each.end + 1)
             for each in self.words
@@ -241,6 +248,8 @@ class _View:
         inside = [TokenWord(f"({word.text})", word.begin + 1, word.end)][
             : word.end > word.begin + 1
         ]
+        contrasts = contrast(written, other)
+        all_effects = written.all_source.sum(), written.all_prefix.sum()
         return WordExplanation(
             word=self._fill(word.text),
             pieces=self._pieces(pair[0]),
@@ -248,25 +257,32 @@ class _View:
             other=self._fill(group_text(self.tokenizer, pair[1])),
             other_pieces=self._pieces(pair[1]),
             other_log_prob=float(other.log_probs.sum()),
-            source=self._share(
-                self.source_words, written.source - other.source, source_shares, support
-            ),
-            prefix=self._share([*before, *inside], contrast, prefix_shares, np.full(0, math.nan)),
+            source=self._share(self.source_words, contrasts.source, source_shares, written.source),
+            prefix=self._share([*before, *inside], contrasts.prefix, prefix_shares, written.prefix),
+            all_source=_share_all(contrasts.all_source, source_shares, all_effects[0]),
+            all_prefix=_share_all(contrasts.all_prefix, prefix_shares, all_effects[1]),
             layers=self._read_layers(word.begin),
             departure=find_departure(trace, self.tokens[: word.begin], pair[1], other.log_probs),
         )
 
-    def _share(self, words: Sequence[TokenWord], *rows: np.ndarray) -> tuple[Share, ...]:
-        """Sum numbers over the tokens of each word; NaN for a row without numbers."""
+    def _share(
+        self,
+        words: Sequence[TokenWord],
+        contrasts: np.ndarray,
+        contributions: np.ndarray,
+        effects: np.ndarray,
+    ) -> tuple[Share, ...]:
+        """Return the shares of words: contributions are of tokens, the other numbers of words."""
+        missing = np.full(len(words) - len(effects), math.nan)  # of a word's own pieces
+        by_word = (np.append(numbers, missing) for numbers in (contrasts, effects))
         return tuple(
             Share(
                 self._fill(word.text),
-                *(
-                    float(row[word.begin : word.end].sum()) if len(row) else math.nan
-                    for row in rows
-                ),
+                float(difference),
+                float(contributions[word.begin : word.end].sum()),
+                float(effect),
             )
-            for word in words
+            for word, difference, effect in zip(words, *by_word, strict=True)
         )
 
     def _read_layers(self, row: int) -> tuple[LayerReading, ...]:
@@ -288,6 +304,11 @@ class _View:
 
     def _fill(self, text: str) -> str:
         return show_spans(text, self.spans)
+
+
+def _share_all(contrast: float, contributions: np.ndarray, effect: float) -> Share:
+    """Return the share of all words of a side."""
+    return Share("all", contrast, float(contributions.sum()), float(effect))
 
 
 def group_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -14,7 +14,15 @@ from html import escape
 from rich.console import Console
 
 from nmt.analysis.explaining.explanation import Explanation, LayerReading, Share, WordExplanation
-from nmt.analysis.explaining.terminal import LEGEND, format_share, format_support, name_reasons
+from nmt.analysis.explaining.terminal import (
+    DETAIL_LEGEND,
+    LEGEND,
+    describe_support,
+    format_nats,
+    format_share,
+    format_support,
+    name_reasons,
+)
 from nmt.analysis.traces.tree import draw_tree
 from nmt.viewer.page import make_document
 
@@ -57,7 +65,11 @@ def describe(explanation: Explanation) -> str:
         f'<p dir="auto"><strong>{escape(explanation.translation)}</strong></p>',
         _tabulate(words),
         *(_detail(explanation, word, is_open=is_open) for word in words),
-        f'<p class="note">{escape(explanation.reason or LEGEND)}</p>',
+        *(
+            f'<p class="note">{escape(text)}</p>'
+            for text in (LEGEND, DETAIL_LEGEND, explanation.reason)
+            if text
+        ),
     ]
     content = "\n".join([_PIECE_STYLE, *parts])
     return f'<section class="nmt-explanation">\n{content}\n</section>'
@@ -89,8 +101,9 @@ def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -
         f"{escape(' '.join(word.pieces))}; {escape(word.other)}: {word.other_log_prob:.2f}, of "
         f"{escape(' '.join(word.other_pieces))}. "
         f"{escape(departure.describe(word.other))}.</p>",
-        _strip("source", word.source),
-        _strip("prefix", word.prefix),
+        _strip("source", (*word.source, word.all_source)),
+        _strip("prefix", (*word.prefix, word.all_prefix)),
+        f"<p>{escape(describe_support(word))}</p>",
         _layers(word.pieces[0], word.layers),
     ]
     if is_open:
@@ -100,19 +113,20 @@ def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -
 
 def _strip(title: str, shares: Sequence[Share]) -> str:
     """Return a table with a column per word, coloured by its contrast."""
-    largest = max((abs(share.contrast) for share in shares), default=0) or 1
+    contrasts = [0.0 if math.isnan(share.contrast) else share.contrast for share in shares]
+    largest = max(map(abs, contrasts)) or 1
     cells = []
-    for share in shares:
-        colour = _FOR if share.contrast > 0 else _AGAINST
-        strength = _STRONGEST * abs(share.contrast) / largest
+    for share, contrast in zip(shares, contrasts, strict=True):
+        colour = _FOR if contrast > 0 else _AGAINST
+        strength = _STRONGEST * abs(contrast) / largest
         cells.append(
             f'<th scope="col" dir="auto" style="background: rgb({colour} / {strength:.2f})">'
             f"{escape(share.text)}</th>"
         )
     rows = [
-        ("nats", [f"{share.contrast:+.2f}" for share in shares]),
+        ("nats", [format_nats(share.contrast) for share in shares]),
         ("contribution", [format_share(share.contribution) for share in shares]),
-        ("support", ["" if math.isnan(s.support) else f"{s.support:+.2f}" for s in shares]),
+        ("support", [format_nats(share.support) for share in shares]),
     ]
     lines = [_row(name, values) for name, values in rows if any(values)]
     head = f'<tr><th scope="col">{title}</th>{"".join(cells)}</tr>'

@@ -17,10 +17,16 @@ _NAMED = 2  # words that are named as reasons for a word
 _BAR = 12  # characters of the longest bar
 _WORD_WIDTH = 20  # characters of a word in a line
 LEGEND = (
-    "nats: log p(word) - log p(other). for it: words that raise this most, by gradient x input "
-    "(…: of the translation). source: its contribution by ALTI+. support: what cross-attention "
-    "adds to the word's logit, in nats (!: nothing, the sign of a hallucination). layers: rank of "
-    "the word's first piece after each decoder layer."
+    "nats: log p(word) - log p(other). for it: words without which this falls most (…: of the "
+    "translation). source: its contribution by ALTI+. support: nats by which the source raises "
+    "log p(word) (!: it does not speak for it, the sign of a hallucination). layers: rank of the "
+    "word's first piece after each decoder layer."
+)
+
+DETAIL_LEGEND = (
+    "In detail: nats is how far the lead falls when a word is hidden, support how far log p of the "
+    "explained word itself falls; contribution is by ALTI+. all: all words hidden at once; the "
+    "numbers of single words need not sum to it."
 )
 
 
@@ -66,9 +72,9 @@ def tabulate(explanation: Explanation) -> Table:
 
 
 def name_reasons(word: WordExplanation) -> list[str]:
-    """Return the words that speak most for a word against the other one."""
-    named = [(share.contrast, share.text) for share in word.source]
-    named += [(share.contrast, f"…{share.text}") for share in word.prefix]
+    """Return the words that speak most for a word against the other one, without marks."""
+    named = [(share.contrast, share.text) for share in word.source[:-1]]
+    named += [(share.contrast, f"…{share.text}") for share in word.prefix[1:]]
     return [text for contrast, text in sorted(named, reverse=True)[:_NAMED] if contrast > 0]
 
 
@@ -83,18 +89,17 @@ def describe_word(word: WordExplanation) -> Iterator[RenderableType]:
     yield Text(f"  {word.word} leads by {word.margin:+.2f} nats")
     yield Text()
     yield Group(
-        _tabulate_shares("source", word.source), Text(), _tabulate_shares("prefix", word.prefix)
+        _tabulate_shares("source", (*word.source, word.all_source)),
+        Text(),
+        _tabulate_shares("prefix", (*word.prefix, word.all_prefix)),
     )
+    yield Text()
+    yield Text(DETAIL_LEGEND, "dim")
+    yield Text()
+    yield Text(describe_support(word))
     yield Text()
     if not word.layers:
         return
-    warning = ": nothing speaks for it, the sign of a hallucination" * word.lacks_support
-    yield Text(
-        f"The source contributes {format_share(word.source_share)}, the prefix "
-        f"{format_share(1 - word.source_share)} (ALTI+). Cross-attention adds "
-        f"{word.support:+.2f} nats to the logit{warning}."
-    )
-    yield Text()
     table = make_table("after layer", "most probable", "p", f"p of {word.pieces[0]}", "rank")
     table.columns[1].justify = "left"
     for number, layer in enumerate(word.layers, start=1):
@@ -108,18 +113,33 @@ def describe_word(word: WordExplanation) -> Iterator[RenderableType]:
 def _tabulate_shares(title: str, shares: Sequence[Share]) -> Table:
     table = make_table(title, "nats", "", "contribution", "support")
     table.columns[2].justify = "left"
-    largest = max((abs(share.contrast) for share in shares), default=0) or 1
-    for share in shares:
-        bar = "█" * max(round(_BAR * abs(share.contrast) / largest), 0)
-        style = "green" if share.contrast > 0 else "red"
+    contrasts = [0.0 if math.isnan(share.contrast) else share.contrast for share in shares]
+    largest = max(map(abs, contrasts)) or 1
+    for share, contrast in zip(shares, contrasts, strict=True):
+        bar = "█" * round(_BAR * abs(contrast) / largest)
         table.add_row(
             Text(share.text),
-            f"{share.contrast:+.2f}",
-            Text(bar, style),
+            format_nats(share.contrast),
+            Text(bar, "green" if contrast > 0 else "red"),
             format_share(share.contribution),
-            "" if math.isnan(share.support) else f"{share.support:+.2f}",
+            format_nats(share.support),
         )
     return table
+
+
+def describe_support(word: WordExplanation) -> str:
+    """Return a sentence on how far the source speaks for a word."""
+    if word.lacks_support:
+        return (
+            f"The source does not speak for {word.word}: log p({word.word}) is lower by "
+            f"{-word.support:.2f} nats than without it, the sign of a hallucination."
+        )
+    return f"The source raises log p({word.word}) by {word.support:.2f} nats."
+
+
+def format_nats(nats: float) -> str:
+    """Return a number with its sign; nothing for NaN."""
+    return "" if math.isnan(nats) else f"{nats:+.2f}"
 
 
 def format_share(share: float) -> str:
@@ -128,7 +148,5 @@ def format_share(share: float) -> str:
 
 
 def format_support(word: WordExplanation) -> str:
-    """Return the support of a word, marked if it is not positive; nothing for NaN."""
-    if math.isnan(word.support):
-        return ""
+    """Return the support of a word, marked if it lacks support."""
     return f"{word.support:+.1f}{'!' if word.lacks_support else ' '}"

@@ -82,6 +82,13 @@ def _is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x")
 
 
+def find_tag(tokenizer: Tokenizer, tags: Sequence[str], ids: Sequence[int]) -> range:
+    """Return the indices of the tokens of the tag, such as ``<2en>``, that a source begins with."""
+    encoded = ([int(i) for i in row] for row in tokenizer.encode(tags))
+    sizes = [len(tag) for tag in encoded if list(ids[: len(tag)]) == tag]
+    return range(max(sizes, default=0))
+
+
 def choose_word(words: Sequence[TokenWord], wanted: str) -> int:
     """Return the index of the first word with this text, in any letter case.
 

@@ -9,13 +9,12 @@ import pytest
 from conftest import RECURRENT, transformer
 from keras import ops
 
-from nmt.analysis.explaining.contributions import make_contributions, trace_tokens
+from nmt.analysis.explaining.contributions import make_contributions
 from nmt.analysis.explaining.decomposition import (
     Sublayer,
     decompose_decoder,
     decompose_encoder,
     measure_contributions,
-    pull_back,
 )
 from nmt.data.tokenizer import BOS, EOS
 from nmt.errors import UserError
@@ -122,7 +121,7 @@ def test_contributions_sum_to_one_and_padding_changes_nothing(variant: str) -> N
         assert of_pair.source.shape == (len(TARGETS[number]), len(SOURCES[number]))
         assert np.all(of_pair.source.sum(-1) > 0.01)
         [alone] = measure(*([rows[number]] for rows in (SOURCES, shifted(), TARGETS)))
-        for left, right in zip(of_pair[:3], alone[:3], strict=True):
+        for left, right in zip(of_pair[:2], alone[:2], strict=True):
             np.testing.assert_allclose(left, right, atol=2e-4)
 
 
@@ -144,43 +143,6 @@ def test_the_lens_of_the_last_layer_is_what_the_model_writes(variant: str) -> No
         np.testing.assert_allclose(view.probability[-1], own, rtol=1e-3)
         np.testing.assert_array_equal(view.rank[-1], (probabilities > own[:, None]).sum(-1) + 1)
         assert np.all((view.rank == 1) == (view.best == target))
-
-
-@pytest.mark.parametrize(("variant", "layers"), [("pre-norm", 2), ("post-norm", 1)])
-def test_support_is_what_cross_attention_adds_to_the_logit(variant: str, layers: int) -> None:
-    """With normalisations held fixed; above the mean logit, divided by the encoder's mixing."""
-    model = make(variant, decoder_layers=layers)
-    source, target, written = padded(SOURCES), padded(shifted()), padded(TARGETS)
-
-    def run(source: Any, target: Any) -> Any:
-        path = trace_tokens(model, source, target)
-        parts = [layer.attention.parts[:, :, : ops.shape(source)[1]] for layer in path.layers]
-        return sum(parts), path.layers[-1], path.mixing
-
-    parts, last, mixing = compile_over(model, run, (2, 2))(source, target)
-    if variant == "post-norm":
-        [scale] = last.scales
-    else:
-        spread = np.sqrt(last.state.var(-1, keepdims=True) + model.decoder_norm.epsilon)
-        scale = np.asarray(model.decoder_norm.gamma) / spread
-    added = (parts - parts.mean(-1, keepdims=True)) * scale[:, :, None]
-    logits = added @ np.asarray(model.embedding.table).T  # [B, T, S, V]
-    raised = logits - logits.mean(-1, keepdims=True)
-    expected = np.take_along_axis(raised, written[:, :, None, None], -1)[..., 0] @ mixing
-    assert np.abs(expected).max() > 0.2
-    for row, pair in enumerate(make_contributions(model)(SOURCES, shifted(), TARGETS)):
-        places = slice(len(TARGETS[row])), slice(len(SOURCES[row]))
-        np.testing.assert_allclose(pair.support, expected[row][places], atol=1e-4)
-
-
-def test_directions_pulled_back_give_the_same_products() -> None:
-    rng = np.random.default_rng(3)
-    vector, direction, first, second = rng.standard_normal((4, 1, 2, 6)).astype("float32")
-    forward = vector
-    for scale in (first, second):
-        forward = (forward - forward.mean(-1, keepdims=True)) * scale
-    back = ops.convert_to_numpy(pull_back(ops.convert_to_tensor(direction), (first, second)))
-    np.testing.assert_allclose((forward * direction).sum(-1), (vector * back).sum(-1), rtol=1e-4)
 
 
 def test_contributions_by_hand() -> None:

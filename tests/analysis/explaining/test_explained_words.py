@@ -11,6 +11,7 @@ from nmt.analysis.explaining.words import (
     choose_word,
     encode_other,
     find_rivals,
+    find_tag,
     group_tokens,
     separate,
 )
@@ -53,6 +54,13 @@ TOKENIZER = Pieces()
 
 def ids(*pieces: str) -> tuple[int, ...]:
     return tuple(map(TOKENIZER.vocabulary.index, pieces))
+
+
+def test_a_tag_begins_a_source() -> None:
+    source = ids("▁the", "▁bank", "s", "</s>")
+    assert find_tag(TOKENIZER, ["ben", "the", "the bank"], source) == range(2)
+    assert find_tag(TOKENIZER, ["bank"], source) == range(0)
+    assert find_tag(TOKENIZER, [], source) == range(0)
 
 
 @pytest.mark.parametrize(

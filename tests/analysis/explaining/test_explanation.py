@@ -16,7 +16,7 @@ from conftest import RECURRENT
 from rich.console import Console
 
 from nmt import Translator
-from nmt.analysis.explaining.explanation import Explanation, explain
+from nmt.analysis.explaining.explanation import LEAST_SUPPORT, Explanation, explain
 from nmt.analysis.explaining.page import describe, make_page
 from nmt.analysis.explaining.terminal import render
 from nmt.errors import UserError
@@ -70,7 +70,23 @@ def test_every_word_of_the_best_translation_is_explained(
         assert first >= word.log_prob - 1e-4
         inside = len(word.pieces) > 1
         assert len(word.prefix) == 1 + number + inside
-        assert word.lacks_support == (sum(share.support for share in word.source) <= 0)
+        assert word.lacks_support == (word.all_source.support < LEAST_SUPPORT)
+        assert word.source_share == pytest.approx(sum(s.contribution for s in word.source))
+        assert math.isnan(word.prefix[-1].contrast) == inside  # its own pieces stay visible
+        assert not any(math.isnan(share.contrast) for share in word.source)
+
+
+def test_support_is_what_the_source_adds_to_the_log_probability(
+    translator: Translator, whole: Explanation
+) -> None:
+    """Of the whole translation, against that of an empty sentence."""
+    tokens = whole.trace.tokens(whole.trace.finished[0])
+    segment = translator.segmenter.segment_whole(whole.sentence)
+    sources, targets = [segment.ids, segment.ids[:0]], [np.array(tokens[:-1])] * 2
+    visible, without = translator.engine.score(sources, targets)
+    supports = sum(word.support for word in whole.words)
+    assert supports == pytest.approx(float((visible - without).sum()), abs=1e-3)
+    assert supports > 1, "a memorised sentence needs its source"
 
 
 def test_a_word_is_held_against_any_other(
@@ -99,7 +115,8 @@ def test_the_terminal_needs_eighty_columns(
     assert header.split() == "word rather than nats for it source support layers".split()
     detail = printed(explain(translator, sentence, why=whole.words[0].word), in_detail=True)
     assert any(line.startswith("Why ") for line in detail)
-    assert any("(ALTI+)" in line for line in detail)
+    assert any(line.startswith(("The source raises", "The source does not")) for line in detail)
+    assert sum(line.split()[:1] == ["all"] for line in detail) == 2
     assert any("(beam 4)" in line for line in detail)
     assert max(map(len, lines + detail)) <= 80
 
@@ -152,13 +169,12 @@ def test_every_number_is_in_the_json(whole: Explanation) -> None:
         "contribution",
         "support",
     }
-    assert written["words"][0]["prefix"][0]["support"] is None
+    for side in ("all_source", "all_prefix"):
+        assert written["words"][0][side].keys() == written["words"][0]["source"][0].keys()
     assert written["trace"]["nodes"]
 
 
-def test_a_recurrent_model_has_gradients_and_a_reason(
-    translator: Translator, sentence: str
-) -> None:
+def test_a_recurrent_model_has_effects_and_a_reason(translator: Translator, sentence: str) -> None:
     sizes = RECURRENT | {"vocabulary_size": translator.tokenizer.vocabulary_size, "max_length": 64}
     model = Recurrent(RecurrentSizes(**sizes))
     for number, weight in enumerate(model.weights):
@@ -167,7 +183,7 @@ def test_a_recurrent_model_has_gradients_and_a_reason(
     explanation = explain(recurrent, sentence)
     assert "this is a Recurrent model" in explanation.reason
     assert all(word.layers == () for word in explanation.words)
-    assert not any(word.lacks_support for word in explanation.words)
+    assert all(word.support for word in explanation.words)
     assert any(share.contrast for word in explanation.words for share in word.source)
     lines = printed(explanation, in_detail=False)
     assert "this is a Recurrent model" in " ".join(lines)
