@@ -1,12 +1,16 @@
 """Check that p-values of comparisons are uniform where systems do not differ.
 
     python scripts/bench/calibration.py RUN_A RUN_B
+    python scripts/bench/calibration.py RUN_A RUN_B RUN_C RUN_D ...
 
-Takes the outputs of both runs on one test split (their `evaluation_test.json`), exchanges them at
-random in every sentence, so that two systems result that do not differ, and tests these. Repeats
-that, and compares the distribution of p-values with the uniform one (Kolmogorov and Smirnov), for
-three tests: paired randomization as in `nmt.inference.significance`, sacreBLEU's paired
-randomization, which does not count equal differences, and sacreBLEU's paired bootstrap.
+With two runs: takes the outputs of both on one test split (their `evaluation_test.json`), exchanges
+them at random in every sentence, so that two systems result that do not differ, and tests these.
+Repeats that, and compares the distribution of p-values with the uniform one (Kolmogorov and
+Smirnov), for three tests: paired randomization as in `nmt.inference.significance`, sacreBLEU's
+paired randomization, which does not count equal differences, and sacreBLEU's paired bootstrap.
+
+With more runs: tests A against B, C against D and so on by paired randomization, and compares these
+p-values with the uniform distribution. Runs of one recipe with other seeds should not differ.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +42,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", nargs=2, type=Path, metavar="RUN")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--trials", type=int, default=200, help="(%(default)s)")
     parser.add_argument("--samples", type=int, default=999, help="of each test (%(default)s)")
     arguments = parser.parse_args()
+    if len(arguments.runs) % 2:
+        parser.error("runs are compared two by two: give an even number")
     tables = [json.loads((run / "evaluation_test.json").read_text()) for run in arguments.runs]
-    references, *other = ([row["reference"] for row in table["outputs"]] for table in tables)
-    if [references] != other:
+    references, *others = ([row["reference"] for row in table["outputs"]] for table in tables)
+    if any(other != references for other in others):
         parser.error("the runs have other test sentences")
     counted = [
         count_statistics([row["output"] for row in t["outputs"]], references, language="en")
@@ -51,11 +59,24 @@ def main() -> None:
     print("| metric | test | D | KS p | share ≤ 0.05 | share ≤ 0.01 |")
     print("|---|---|---:|---:|---:|---:|")
     for metric in counted[0]:
-        pair = counted[0][metric], counted[1][metric]
-        for name, values in simulate(pair, arguments.trials, arguments.samples).items():
+        statistics = [each[metric] for each in counted]
+        pairs = list(zip(statistics[::2], statistics[1::2], strict=True))
+        if len(pairs) == 1:
+            tests = simulate(pairs[0], arguments.trials, arguments.samples)
+        else:
+            tests = {"paired randomization": compare_pairs(pairs)}
+        for name, values in tests.items():
             distance, p_value = compare_with_uniform(values)
             shares = " | ".join(f"{(values <= level).mean():.3f}" for level in (0.05, 0.01))
             print(f"| {metric} | {name} | {distance:.3f} | {p_value:.2g} | {shares} |", flush=True)
+        if len(pairs) > 1:
+            print("p-values:", *(f"{value:.3f}" for value in values), file=sys.stderr)
+
+
+def compare_pairs(pairs: Sequence[tuple[Statistics, Statistics]]) -> Array:
+    """Return the p-value [pairs] of the difference between the systems of each pair."""
+    exchanges = Exchanges(len(pairs[0][0].counts))
+    return np.array([compare_scores(*pair, exchanges).p_value for pair in pairs])
 
 
 def simulate(pair: tuple[Statistics, Statistics], trials: int, samples: int) -> dict[str, Array]:
