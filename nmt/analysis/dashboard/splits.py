@@ -21,8 +21,10 @@ if TYPE_CHECKING:  # imported in methods: TensorBoard imports this module when i
 PREFIX = "split/"  # of the ids of sentences whose attention is computed: "split/NAME/SOURCE"
 _DEV = "dev"
 _BEST = "the best weights"
-_SPLIT = re.compile(r"^(split|test)_|_(greedy|beam)($|_).*")  # around a name: kind and search
-_TITLES = {"split": "{} split", "test": "{} (test set)", "file": "{} (file)"}
+_NAME = re.compile(  # see `list_stored`
+    r"(?:(?P<kind>split|test|file)_)?(?P<set>.+?)(?:_(?P<search>(?:greedy|beam_).*))?", re.DOTALL
+)
+_TITLES = {None: "{} split", "split": "{} split", "test": "{} (test set)", "file": "{} (file)"}
 
 
 class _File(NamedTuple):
@@ -143,7 +145,7 @@ class Splits:
             weights = str(checkpoint)
         else:
             raise UserError(f"{run} has not kept the weights of update {step}.")
-        split = None if name == _DEV else _SPLIT.sub("", name)
+        split = None if name == _DEV else _parse(name)["set"]
         return self._attention.compute(
             AttentionRequest(str(folder.path), weights, full_source, reference, split)
         )
@@ -182,9 +184,16 @@ def _split_id(sentence: str) -> tuple[str, str]:
 def _title(name: str) -> str:
     if name == _DEV:
         return "dev sentences, during training"
-    kind, _, rest = name.partition("_")
-    title = _TITLES[kind] if rest and kind in _TITLES else "{} split"
-    return title.format((rest or name).replace("_", " "))
+    match = _parse(name)
+    title = _TITLES[match["kind"]].format(match["set"].replace("_", " "))
+    return title + (f", {match['search'].replace('_', ' ')}" if match["search"] else "")
+
+
+def _parse(name: str) -> re.Match[str]:
+    """Return the parts of a name of sentences: kind, set and search."""
+    match = _NAME.fullmatch(name)
+    assert match is not None, "it matches any name"
+    return match
 
 
 def _best_step(folder: RunFolder) -> int | None:

@@ -29,6 +29,9 @@ def runs(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two_runs")
     for name in "ab":
         shutil.copytree(tiny_run, folder / name)
+        for evaluation in (folder / name).glob("evaluation_*"):  # also those of other tests
+            if evaluation.name != "evaluation_test.json":
+                evaluation.unlink()
     path = folder / "b/evaluation_test.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     for number, row in enumerate(content["outputs"]):
@@ -58,6 +61,22 @@ def test_both_runs_have_test_and_dev_sentences(splits: Splits) -> None:
     for other in ("c/logs", "..", "../x/logs", "/"):
         assert splits.list_shared(A, other) == []
     assert Splits("").list_shared(A, B) == []
+
+
+def test_other_evaluations_are_listed_with_their_search(splits: Splits, runs: Path) -> None:
+    titles = {
+        "split_test_greedy": "test split, greedy",
+        "test_news": "news (test set)",
+        "file_old_news_beam_7_penalty_0.1": "old news (file), beam 7 penalty 0.1",
+    }
+    names = [f"evaluation_{name}.json" for name in titles]
+    paths = [runs / run / name for run in "ab" for name in names]
+    for path in paths:
+        shutil.copy(path.parent / "evaluation_test.json", path)
+    listed = {each["name"]: each["title"] for each in splits.list_shared(A, B)}
+    for path in paths:
+        path.unlink()
+    assert titles.items() <= listed.items()
 
 
 def test_wins_and_losses_have_the_scores_of_sentences(splits: Splits, runs: Path) -> None:
