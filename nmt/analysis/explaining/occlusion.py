@@ -171,7 +171,7 @@ def _list_variants(
     prefix_words: Sequence[Sequence[int]],
     continuations: Sequence[Continuation],
 ) -> Iterator[tuple[_Hidden, np.ndarray, np.ndarray, list[int]]]:
-    """Yield what is hidden, source and read tokens without it, and the continuations to score."""
+    """Yield each thing to hide, the source and the read tokens without it, and what to score."""
     read, members = np.array(path.read), path.members
     yield (_NOTHING, 0), source, read, members
     for number, indices in enumerate(source_words):
