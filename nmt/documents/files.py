@@ -125,7 +125,7 @@ def _write(data: bytes, output: Path | None) -> None:
 
 
 def _warn(report: DocumentReport) -> None:
-    """Say on standard error what was not translated, or not carried over exactly."""
+    """Warn, on standard error, about missing text and about elements that may have moved."""
     if not report.segments:
         print(
             "warning: the document has no text to translate, or all of it is translated: it is "

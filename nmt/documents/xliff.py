@@ -53,7 +53,8 @@ _WRITTEN_BREAK = re.compile(r"\s*<br\b|LINE_BREAK\b")
 _WRITTEN_PAIR = re.compile(r"(START|CLOSE)_(\w+?)(?:_\d+)?")  # identifiers that Angular gives
 # Elements of a translation that is not there yet; any other one is content.
 _FRAMES = {"g", "mrk", "pc"}
-_UNTRANSLATED = {"new", "needs-translation", "initial"}  # states of what may be a copy
+# States in which a target may be a copy of its source.
+_UNTRANSLATED = {"new", "needs-translation", "initial"}
 
 
 @dataclass

@@ -64,13 +64,13 @@ def main() -> None:
         if len(pairs) == 1:
             tests = simulate(pairs[0], arguments.trials, arguments.samples)
         else:
-            tests = {"paired randomization": compare_pairs(pairs)}
+            p_values = compare_pairs(pairs)
+            tests = {"paired randomization": p_values}
+            print("p-values:", *(f"{value:.3f}" for value in p_values), file=sys.stderr)
         for name, values in tests.items():
             distance, p_value = compare_with_uniform(values)
             shares = " | ".join(f"{(values <= level).mean():.3f}" for level in (0.05, 0.01))
             print(f"| {metric} | {name} | {distance:.3f} | {p_value:.2g} | {shares} |", flush=True)
-        if len(pairs) > 1:
-            print("p-values:", *(f"{value:.3f}" for value in values), file=sys.stderr)
 
 
 def compare_pairs(pairs: Sequence[tuple[Statistics, Statistics]]) -> Array:

@@ -21,7 +21,7 @@ import numpy as np
 if TYPE_CHECKING:
     from nmt.data.splitting import Pair
     from nmt.data.tokenizer import Tokenizer
-    from nmt.model.contract import Model
+    from nmt.inference.keras_engine import KerasEngine
 
 SPLITS = ("dev", "test")
 BATCH = 50  # pairs that are measured at a time
@@ -34,7 +34,7 @@ class Measured(NamedTuple):
     source: np.ndarray  # [T, S], see `Contributions`
     prefix: np.ndarray  # [T, T]
     log_probs: np.ndarray  # [T]
-    support: np.ndarray  # [T], see `measure_support`
+    support: np.ndarray  # [T], log-probability with the source less that without it
     word_support: np.ndarray  # [words], its sums over the tokens of each target word
 
 
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder = RunFolder.open(arguments.run)
     corpus = read_corpus(folder, print)
     translator = Translator.load(folder.path, engine="keras")
-    model = translator.keras_engine("contributions").model
+    engine = translator.keras_engine("contributions")
     areas: dict[str, list[float]] = {name: [] for name in STATISTICS}
     words: list[np.ndarray] = []  # their support: real and shuffled, dev first
     for split in SPLITS:
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> None:
         mixed = [
             pair._replace(source=pairs[i].source) for pair, i in zip(pairs, others, strict=True)
         ]
-        measured = [measure(model, translator.tokenizer, each) for each in (pairs, mixed)]
+        measured = [measure(engine, translator.tokenizer, each) for each in (pairs, mixed)]
         for name, statistic in STATISTICS.items():
             real, made = (np.array([statistic(pair) for pair in side]) for side in measured)
             areas[name].append(area_under_curve(real, made))
@@ -126,38 +126,41 @@ def shuffle(count: int, seed: int) -> np.ndarray:
     return others
 
 
-def measure(model: Model, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[Measured]:
+def measure(engine: KerasEngine, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[Measured]:
     """Return the numbers of each pair, in forced decoding."""
     from nmt.analysis.explaining.contributions import make_contributions
-    from nmt.analysis.explaining.forced import ForcedScorer
-    from nmt.analysis.explaining.occlusion import measure_support
     from nmt.analysis.explaining.words import group_tokens
     from nmt.data.cleaning import clean_text
     from nmt.data.tokenizer import BOS, EOS
 
-    run_batch, scorer = make_contributions(model), ForcedScorer(model)
+    run_batch = engine.make_once(make_contributions)
     sides = zip(
         *((clean_text(pair.source), clean_text(pair.target)) for pair in pairs), strict=True
     )
     texts, references = map(list, sides)
-    sources = [np.append(ids, EOS) for ids in tokenizer.encode(texts)]
-    targets = [np.append(ids, EOS) for ids in tokenizer.target.encode(references)]
-    supports = measure_support(scorer.score_pieces, sources, targets)
+    sources, targets = tokenizer.encode(texts), tokenizer.target.encode(references)
     measured: dict[int, Measured] = {}
     by_length = np.argsort([len(a) + len(b) for a, b in zip(sources, targets, strict=True)])
     for first in range(0, len(pairs), BATCH):
         indices = by_length[first : first + BATCH].tolist()
-        written = [targets[i] for i in indices]
-        read = [np.append(BOS, target[:-1]) for target in written]
-        batch = run_batch([sources[i] for i in indices], read, written)
-        for i, contributions in zip(indices, batch, strict=True):
-            begins = [word.begin for word in group_tokens(tokenizer.target, targets[i].tolist())]
+        read, written = [sources[i] for i in indices], [targets[i] for i in indices]
+        shown = engine.score(read, written)
+        hidden = engine.score([ids[:0] for ids in read], written)
+        batch = run_batch(
+            [np.append(ids, EOS) for ids in read],
+            [np.append(BOS, ids) for ids in written],
+            [np.append(ids, EOS) for ids in written],
+        )
+        for i, contributions, log_probs, without in zip(indices, batch, shown, hidden, strict=True):
+            support = log_probs - without
+            tokens = [*targets[i].tolist(), EOS]
+            begins = [word.begin for word in group_tokens(tokenizer.target, tokens)]
             measured[i] = Measured(
                 contributions.source,
                 contributions.prefix,
-                np.log(contributions.layers.probability[-1]),
-                supports[i],
-                np.add.reduceat(supports[i], begins),
+                log_probs,
+                support,
+                np.add.reduceat(support, begins),
             )
     return [measured[i] for i in range(len(pairs))]
 

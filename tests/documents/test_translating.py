@@ -10,7 +10,7 @@ import pytest
 from test_carrying import build
 
 from nmt.documents.files import read_document, write_translated
-from nmt.documents.formats import FORMATS, DocumentOptions, extract, find_format
+from nmt.documents.formats import FORMATS, Document, DocumentOptions, extract, find_format
 from nmt.documents.translating import (
     match_ending,
     needs_alignment,
@@ -190,13 +190,18 @@ def test_formats_are_told_by_name() -> None:
     assert len(extensions) == len(set(extensions))
 
 
+def write(document: Document, target: Path, translating: Backwards | None = None) -> None:
+    translator = (translating or Backwards()).translator
+    write_translated(document, target, translator, SearchRequest(), TermReport(None))
+
+
 def test_a_file_is_written_at_the_end_or_not_at_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tmp_path / "a.html", tmp_path / "b.html"
     source.write_text("<p>uno 7</p>")
     document = read_document(source, "html", DocumentOptions())
-    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
+    write(document, target)
     assert target.read_text() == "<p>7 UNO</p>"
     assert "left out 1 kept spans" in capsys.readouterr().err
 
@@ -205,17 +210,11 @@ def test_a_file_is_written_at_the_end_or_not_at_all(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_translated(document, target, Fails().translator, SearchRequest(), TermReport(None))
+        write(document, target, Fails())
     assert target.read_text() == "<p>7 UNO</p>"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
     with pytest.raises(UserError, match="cannot be written"):
-        write_translated(
-            document,
-            tmp_path / "no" / "b",
-            Backwards().translator,
-            SearchRequest(),
-            TermReport(None),
-        )
+        write(document, tmp_path / "no" / "b")
 
 
 def test_a_document_without_untranslated_text_is_written_with_a_warning(
@@ -224,7 +223,7 @@ def test_a_document_without_untranslated_text_is_written_with_a_warning(
     source, target = tmp_path / "a.po", tmp_path / "b.po"
     source.write_text('msgid "Hola"\nmsgstr "Hi"\n')
     document = read_document(source, "po", DocumentOptions())
-    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
+    write(document, target)
     assert target.read_bytes() == source.read_bytes()
     assert "warning: the document has no text to translate" in capsys.readouterr().err
 
@@ -240,7 +239,7 @@ def test_a_file_in_another_encoding_becomes_utf_8(tmp_path: Path) -> None:
     source, target = tmp_path / "a.srt", tmp_path / "b.srt"
     source.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nSí señor\n".encode("cp1252"))
     document = read_document(source, "subtitles", DocumentOptions(encoding="cp1252"))
-    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
+    write(document, target)
     assert "SEÑOR SÍ" in target.read_text(encoding="utf-8")
     with pytest.raises(UserError, match=r"a\.srt"):
         read_document(source, "subtitles", DocumentOptions(encoding="ascii"))

@@ -20,7 +20,7 @@ from nmt.analysis.explaining.decomposition import (
     measure_contributions,
     run_feed_forward,
 )
-from nmt.analysis.explaining.forced import pad_length
+from nmt.analysis.explaining.forced import pad_length, pad_rows
 from nmt.data.tokenizer import PAD
 from nmt.errors import UserError
 from nmt.inference.compiled import compile_over
@@ -90,7 +90,7 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
         targets_out: Sequence[np.ndarray],
     ) -> list[Contributions]:
         columns = [
-            _pad(rows, pad_length(max(map(len, rows)), transformer.max_length))
+            pad_rows(rows, pad_length(max(map(len, rows)), transformer.max_length))
             for rows in (sources, targets_in, targets_out)
         ]
         weights, views = compiled(*columns)
@@ -162,11 +162,3 @@ def _read_states(model: Transformer, states: Sequence[Tensor], written: Tensor) 
         best = ops.cast(ops.argmax(probabilities, axis=-1), "int32")
         views.append((best, ops.max(probabilities, axis=-1), probability[..., 0], higher + 1))
     return tuple(ops.stack(column) for column in zip(*views, strict=True))
-
-
-def _pad(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """Return int32 [B, L], padded with id 0."""
-    padded = np.zeros((len(rows), length), np.int32)
-    for row, ids in zip(padded, rows, strict=True):
-        row[: len(ids)] = ids
-    return padded

@@ -30,6 +30,14 @@ def pad_length(length: int, longest: int) -> int:
     return max(length, min(max(_SHORTEST, 1 << (length - 1).bit_length()), longest))
 
 
+def pad_rows(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndarray:
+    """Return int32 [B, length], padded with id 0."""
+    padded = np.full((len(rows), length), PAD, np.int32)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = ids
+    return padded
+
+
 class ForcedRow(NamedTuple):
     """A source, a target that the decoder reads, and the pieces that are scored."""
 
@@ -106,12 +114,11 @@ class ForcedScorer:
         if self._compiles_shapes:
             widths = [pad_length(max(widths), self._model.max_length)] * 2
             count = _FEW if count <= _FEW else _ROWS
-        filled = [np.full((count, width), PAD, np.int32) for width in widths]
-        for side in range(2):
-            for number in range(count):  # rows that fill a batch repeat its last one
-                ids = rows[min(number, len(rows) - 1)][side]
-                filled[side][number, : len(ids)] = ids
-        return filled[0], filled[1], count
+        filled = [*rows, *[rows[-1]] * (count - len(rows))]
+        source, target = (
+            pad_rows([row[side] for row in filled], widths[side]) for side in range(2)
+        )
+        return source, target, count
 
     def _score_pieces(self, source: Any, target: Any, positions: Any, labels: Any) -> Any:
         logits = self._model({"source": source, "target": target})  # [N, T, V]

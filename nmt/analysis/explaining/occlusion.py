@@ -100,7 +100,7 @@ def occlude(
         continuations: at least one piece each.
         kept: indices of source tokens besides the end mark that stay when the source is hidden.
     """
-    without_source = hide_source(source, kept)
+    without_source = source[sorted({*kept, len(source) - 1})]
     rows: list[ForcedRow] = []
     places: list[tuple[_Hidden, list[int]]] = []
     for path in _share_paths(continuations):
@@ -116,33 +116,6 @@ def occlude(
         for i, part in zip(members, parts, strict=True):
             scored[i][hidden] = part
     return [_compare(each, len(source_words)) for each in scored]
-
-
-def measure_support(
-    score: PieceScorer, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """Return how far the source raises the log-probability of each target token, in nats.
-
-    Args:
-        score: see `ForcedScorer.score_pieces`.
-        sources: int [S] each, end mark included.
-        targets: int [T] each, end mark included.
-
-    Returns:
-        float32 [T] of each pair.
-    """
-    rows = [
-        ForcedRow(shown, [BOS, *target[:-1]], range(len(target)), target.tolist())
-        for source, target in zip(sources, targets, strict=True)
-        for shown in (source, hide_source(source))
-    ]
-    scored = score(rows)
-    return [visible - hidden for visible, hidden in zip(scored[::2], scored[1::2], strict=True)]
-
-
-def hide_source(source: np.ndarray, kept: Sequence[int] = ()) -> np.ndarray:
-    """Return the end mark and the tokens ``kept`` of a source."""
-    return source[sorted({*kept, len(source) - 1})]
 
 
 def _share_paths(continuations: Sequence[Continuation]) -> list[_Path]:

@@ -7,7 +7,6 @@ notebooks, and can be read where scripts and styles are removed. Colours only re
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -22,6 +21,7 @@ from nmt.analysis.explaining.terminal import (
     format_share,
     format_support,
     name_reasons,
+    scale_contrasts,
 )
 from nmt.analysis.traces.tree import draw_tree
 from nmt.viewer.page import make_document
@@ -113,12 +113,10 @@ def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -
 
 def _strip(title: str, shares: Sequence[Share]) -> str:
     """Return a table with a column per word, coloured by its contrast."""
-    contrasts = [0.0 if math.isnan(share.contrast) else share.contrast for share in shares]
-    largest = max(map(abs, contrasts)) or 1
     cells = []
-    for share, contrast in zip(shares, contrasts, strict=True):
+    for share, contrast in zip(shares, scale_contrasts(shares), strict=True):
         colour = _FOR if contrast > 0 else _AGAINST
-        strength = _STRONGEST * abs(contrast) / largest
+        strength = _STRONGEST * abs(contrast)
         cells.append(
             f'<th scope="col" dir="auto" style="background: rgb({colour} / {strength:.2f})">'
             f"{escape(share.text)}</th>"

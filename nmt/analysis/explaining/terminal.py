@@ -113,10 +113,8 @@ def describe_word(word: WordExplanation) -> Iterator[RenderableType]:
 def _tabulate_shares(title: str, shares: Sequence[Share]) -> Table:
     table = make_table(title, "nats", "", "contribution", "support")
     table.columns[2].justify = "left"
-    contrasts = [0.0 if math.isnan(share.contrast) else share.contrast for share in shares]
-    largest = max(map(abs, contrasts)) or 1
-    for share, contrast in zip(shares, contrasts, strict=True):
-        bar = "█" * round(_BAR * abs(contrast) / largest)
+    for share, contrast in zip(shares, scale_contrasts(shares), strict=True):
+        bar = "█" * round(_BAR * abs(contrast))
         table.add_row(
             Text(share.text),
             format_nats(share.contrast),
@@ -125,6 +123,13 @@ def _tabulate_shares(title: str, shares: Sequence[Share]) -> Table:
             format_nats(share.support),
         )
     return table
+
+
+def scale_contrasts(shares: Sequence[Share]) -> list[float]:
+    """Return the contrasts relative to the largest one, -1 to 1; 0 for NaN."""
+    contrasts = [0.0 if math.isnan(share.contrast) else share.contrast for share in shares]
+    largest = max(map(abs, contrasts)) or 1
+    return [contrast / largest for contrast in contrasts]
 
 
 def describe_support(word: WordExplanation) -> str:
