@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
@@ -33,10 +33,20 @@ from nmt.startup.quiet import quiet_start
 if TYPE_CHECKING:
     from nmt.data.splitting import Pair
     from nmt.inference.evaluation import Comparison, Evaluation
+    from nmt.inference.metrics import References
     from nmt.inference.perplexity import ScoredPairs
     from nmt.inference.translator import Translator
 
 _NAMED = 10  # most numbers of too long pairs in a message
+
+
+class _Scored(NamedTuple):
+    """What is scored."""
+
+    name: str  # for file names
+    pairs: Sequence[Pair]
+    groups: Sequence[str] = ()  # of each pair; empty: not asked for
+    more_references: References = ()  # besides the targets of the pairs
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -49,28 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_runs(parser)
     add_engine(parser)
     add_unit(parser, "line, so that the text of a pair is one segment")
-    parser.add_argument(
-        "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
-    )
-    parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
-    parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
-    add_encoding(parser)
-    parser.add_argument(
-        "--join",
-        type=positive_int,
-        default=1,
-        metavar="N",
-        help="score on texts of N sentences each",
-    )
-    parser.add_argument(
-        "--by-group",
-        nargs="?",
-        const=True,
-        type=Path,
-        metavar="FILE",
-        help="also score each document or speaker: of the group_column of the run's data, or with "
-        "--source, of FILE, an id a line",
-    )
+    _add_data(parser)
     parser.add_argument(
         "--compare",
         type=Path,
@@ -98,16 +87,59 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
+    )
+    data.add_argument("--source", type=Path, help="score on this file instead of a split ...")
+    data.add_argument(
+        "--reference",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="... with its translations, line by line; an empty line of a further file is none",
+    )
+    data.add_argument(
+        "--all-references",
+        action="store_true",
+        help="translate a source that has several translations once, and score it against all",
+    )
+    add_encoding(data)
+    data.add_argument(
+        "--join",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="score on texts of N sentences each",
+    )
+    data.add_argument(
+        "--by-group",
+        nargs="?",
+        const=True,
+        type=Path,
+        metavar="FILE",
+        help="also score each document or speaker: of the group_column of the run's data, or with "
+        "--source, of FILE, an id a line",
+    )
+
+
 def check(arguments: argparse.Namespace) -> None:
     """Check the command line before any work.
 
     Raises:
         UserError: two options contradict each other.
     """
-    if (arguments.source is None) != (arguments.reference is None):
+    references = arguments.reference or ()
+    if (arguments.source is None) != (not references):
         raise UserError("--source and --reference need each other: give both")
     if arguments.encoding and arguments.source is None:
         raise UserError("--encoding needs --source and --reference")
+    has_several = len(references) > 1
+    if (has_several or arguments.all_references) and (arguments.join > 1 or arguments.score):
+        raise UserError("--join and --score take one reference per source: leave the others out")
+    if has_several and arguments.all_references:
+        raise UserError("--all-references needs a single file of --reference")
     if arguments.by_group and (arguments.join > 1 or arguments.score):
         raise UserError("--by-group scores translated sentences: leave --join and --score out")
     if arguments.by_group and (arguments.by_group is True) != (arguments.source is None):
@@ -120,7 +152,7 @@ def check(arguments: argparse.Namespace) -> None:
             "--unit out"
         )
     groups_file = None if arguments.by_group is True else arguments.by_group
-    check_not_input(arguments.output, arguments.source, arguments.reference, groups_file)
+    check_not_input(arguments.output, arguments.source, *references, groups_file)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -134,15 +166,15 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with quiet_start():
         from nmt.files import write_json
         from nmt.inference.translator import Translator
-    data_name, pairs, groups = _read_pairs(arguments, folder, console)
+    data = _read_pairs(arguments, folder, console)
     unit = arguments.unit or "line"
     translator = Translator.load(paths, unit=unit, **engine_options(arguments))
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:
         from nmt.inference.perplexity import score_with_progress
 
-        name = f"scores_{data_name}"
-        scored = score_with_progress(translator, pairs, console)
+        name = f"scores_{data.name}"
+        scored = score_with_progress(translator, data.pairs, console)
         print_scores(scored, console)
         content |= scored.as_json()
     else:
@@ -151,11 +183,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         console.print(describe_unit(unit, translator.decoding.unit))
         content["unit"] = unit
         search = _search_options(arguments)
-        name = f"evaluation_{data_name}_{name_search(translator.decoding, **search)}"
-        content |= _evaluate(arguments, translator, pairs, groups, folder, console)
+        name = f"evaluation_{data.name}_{name_search(translator.decoding, **search)}"
+        content |= _evaluate(arguments, translator, data, folder, console)
     if arguments.join > 1:
         name += f"_joined_{arguments.join}"
-    name += "_by_group" if groups else ""
+    name += "_all_references" if arguments.all_references else ""
+    name += "_by_group" if data.groups else ""
     name += "_by_sentence" if unit == "sentence" else ""
     name += "_whole" if arguments.whole else ""
     name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
@@ -167,20 +200,16 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(f"written to {path}")
 
 
-def _read_pairs(
-    arguments: argparse.Namespace, folder: RunFolder, console: Console
-) -> tuple[str, Sequence[Pair], Sequence[str]]:
-    """Return a name of the data for file names, the pairs, and perhaps the group of each."""
+def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> _Scored:
+    """Read what the command line names."""
     from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
-    from nmt.data.evaluation_sets import join_pairs, read_groups, read_parallel
+    from nmt.data.evaluation_sets import gather_references, join_pairs
     from nmt.runs.corpus import read_corpus
 
     groups: Sequence[str] = ()
+    more_references: References = ()
     if arguments.source is not None:
-        name = f"file_{arguments.source.stem}"
-        pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
-        if arguments.by_group:
-            groups = read_groups(arguments.by_group, arguments.source, arguments.encoding)
+        name, pairs, groups, more_references = _read_files(arguments)
     else:
         name = f"split_{arguments.split}"
         corpus = read_corpus(folder, console.print)
@@ -194,11 +223,26 @@ def _read_pairs(
                     "FILE"
                 )
     if arguments.join > 1:
-        return name, join_pairs(remove_contexts(pairs), arguments.join), ()
+        return _Scored(name, join_pairs(remove_contexts(pairs), arguments.join))
     if arguments.source is not None:
         data = folder.config.data
         pairs = add_contexts_to_pairs(pairs, data.context, data.languages[0])
-    return name, pairs, groups
+    if arguments.all_references:
+        chosen, more_references = gather_references(pairs)
+        pairs = [pairs[i] for i in chosen]
+        groups = [groups[i] for i in chosen] if groups else ()
+    return _Scored(name, pairs, groups, more_references)
+
+
+def _read_files(arguments: argparse.Namespace) -> _Scored:
+    """Read the files of ``--source``, ``--reference`` and ``--by-group``."""
+    from nmt.data.evaluation_sets import read_groups, read_parallel
+
+    source, encoding = arguments.source, arguments.encoding
+    pairs, *others = (read_parallel(source, file, encoding) for file in arguments.reference)
+    groups = read_groups(arguments.by_group, source, encoding) if arguments.by_group else ()
+    more_references = [[pair.target or None for pair in each] for each in others]
+    return _Scored(f"file_{source.stem}", pairs, groups, more_references)
 
 
 def describe_unit(unit: str, default: str) -> str:
@@ -221,8 +265,7 @@ def _search_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def _evaluate(
     arguments: argparse.Namespace,
     translator: Translator,
-    pairs: Sequence[Pair],
-    groups: Sequence[str],
+    data: _Scored,
     folder: RunFolder,
     console: Console,
 ) -> dict[str, Any]:
@@ -230,8 +273,13 @@ def _evaluate(
     from nmt.inference.evaluation import compare, evaluate
     from nmt.inference.translator import Translator
 
-    search = {"language": folder.config.data.languages[1], **_search_options(arguments)}
-    evaluation = replace(evaluate(translator, pairs, console, **search), groups=groups)
+    pairs = data.pairs
+    options: dict[str, Any] = {
+        "language": folder.config.data.languages[1],
+        "more_references": data.more_references,
+        **_search_options(arguments),
+    }
+    evaluation = replace(evaluate(translator, pairs, console, **options), groups=data.groups)
     title = f"{folder.path.name}, {arguments.source or arguments.split}"
     print_evaluation(title, evaluation, console)
     print_worst(evaluation, arguments.worst, console)
@@ -244,7 +292,7 @@ def _evaluate(
             from nmt.data.contexts import remove_contexts
 
             pairs = remove_contexts(pairs, translator.segmenter.tags)
-        other_evaluation = evaluate(other_translator, pairs, console, **search)
+        other_evaluation = evaluate(other_translator, pairs, console, **options)
         comparison = compare(folder.path.name, evaluation, other.name, other_evaluation)
         print_comparison(comparison, console)
         content |= comparison.as_json()

@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import command, one_line_error, printed
@@ -115,6 +116,47 @@ def test_the_unit_is_printed_and_stored(tiny_run: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match=r"--length-penalty and --unit out"):
         printed(evaluate, "--run", tiny_run, "--score", "--unit", "line")
+
+
+def test_several_references(tiny_run: Path, tmp_path: Path) -> None:
+    source, first, second, out = (tmp_path / name for name in ("es", "en", "en2", "scores.json"))
+    [output] = Translator.load(tiny_run, unit="line").translate(["Hoy hace frío."], beam_size=1)
+    source.write_text("Hoy hace frío.\n" * 2 + "Sí.\n", encoding="utf-8")
+    first.write_text(f"Another text.\n{output}\nYes.\n", encoding="utf-8")
+    second.write_text(f"{output}\n\nYeah.\n", encoding="utf-8")
+    options = ("--run", tiny_run, "--beam", "1", "--output", out, "--source", source)
+
+    def score(*arguments: object) -> dict[str, Any]:
+        printed(evaluate, *options, *arguments)
+        content: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return content
+
+    content = score("--reference", first, second, "--compare", tiny_run)
+    assert content["sentences"] == 3
+    assert content["outputs"][0]["more_references"] == [output]
+    assert "more_references" not in content["outputs"][1]
+    assert content["scores"]["BLEU"]["signature"].startswith("nrefs:var|")
+    assert content["compared"]["BLEU"]["difference"] == 0
+    assert content["scores"]["chrF2++"]["value"] > score("--reference", first)["scores"]["chrF2++"][
+        "value"
+    ]
+
+    content = score("--reference", first, "--all-references")
+    assert content["sentences"] == 2
+    assert content["outputs"][0]["reference"] == "Another text."
+    assert content["outputs"][0]["more_references"] == [output]
+
+    for arguments, message in (
+        (("--reference", first, second, "--all-references"), "--all-references needs a single"),
+        (("--reference", first, second, "--score"), "take one reference per source"),
+        (("--reference", first, "--all-references", "--join", "2"), "take one reference"),
+    ):
+        with pytest.raises(UserError, match=message):
+            printed(evaluate, *options, *arguments)
+    written = tiny_run / "evaluation_split_dev_greedy_all_references.json"
+    assert f"written to {written}" in printed(
+        evaluate, "--run", tiny_run, "--split", "dev", "--beam", "1", "--all-references"
+    )
 
 
 def test_groups_are_those_of_a_file_or_of_the_split(tiny_run: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from nmt.data.encodings import UTF_8
@@ -54,6 +55,22 @@ def read_pairs(path: Path, key: str, languages: tuple[str, str]) -> list[Pair]:
     if not pairs:
         raise UserError(f"{key}={path} has no line of source TAB target")
     return pairs
+
+
+def gather_references(
+    pairs: Sequence[Pair],
+) -> tuple[list[int], list[tuple[str | None, ...]]]:
+    """Return the index of the first pair of each source, and the other references of the source.
+
+    Returns:
+        (indices, sets of references): a set has one reference of each source, or None.
+    """
+    first: dict[str, int] = {}
+    targets: dict[str, list[str]] = {}
+    for index, (source, target) in enumerate(pairs):
+        first.setdefault(source, index)
+        targets.setdefault(source, []).append(target)
+    return list(first.values()), list(zip_longest(*(each[1:] for each in targets.values())))
 
 
 def join_pairs(pairs: Sequence[Pair], size: int) -> list[Pair]:

@@ -17,7 +17,7 @@ from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
-from nmt.inference.metrics import Score, corpus_scores, sentence_scores
+from nmt.inference.metrics import References, Score, corpus_scores, sentence_scores
 from nmt.inference.significance import compare_outputs
 from nmt.inference.translator import Translator
 from nmt.text.words import split_words_and_letters
@@ -67,6 +67,7 @@ class Evaluation:
     scores: Sequence[Score]
     language: str  # BCP 47 tag of the outputs
     groups: Sequence[str] = ()  # the document or speaker of each pair; empty: unknown
+    more_references: References = ()  # besides the targets of the pairs
 
     def as_json(self) -> dict[str, Any]:
         """Return scores and sentences for a file."""
@@ -81,7 +82,10 @@ class Evaluation:
             **({"by_group": self._groups_as_json()} if self.groups else {}),
             "outputs": [
                 {"source": pair.source, "reference": pair.target, "output": output}
-                for pair, output in zip(self.pairs, self.outputs, strict=True)
+                | ({"more_references": [each for each in more if each]} if any(more) else {})
+                for pair, output, *more in zip(
+                    self.pairs, self.outputs, *self.more_references, strict=True
+                )
             ],
         }
 
@@ -129,6 +133,7 @@ class Evaluation:
             [self.outputs[i] for i in indices],
             [self.pairs[i].target for i in indices],
             language=self.language,
+            more_references=[[each[i] for i in indices] for each in self.more_references],
             names=("BLEU", "chrF2++"),
         )
 
@@ -136,7 +141,8 @@ class Evaluation:
         """Return the ``count`` sentences with the lowest chrF2++, the worst first."""
         if not count:
             return []
-        scores = sentence_scores(self.outputs, [pair.target for pair in self.pairs])
+        references = [pair.target for pair in self.pairs]
+        scores = sentence_scores(self.outputs, references, self.more_references)
         order = sorted(range(len(scores)), key=scores.__getitem__)[:count]
         return [ScoredSentence(*self.pairs[i], self.outputs[i], scores[i]) for i in order]
 
@@ -184,6 +190,7 @@ def evaluate(
     console: Console,
     *,
     language: str,
+    more_references: References = (),
     **search: Any,
 ) -> Evaluation:
     """Translate pairs and score them by BLEU, chrF2++ and TER with confidence intervals.
@@ -193,6 +200,7 @@ def evaluate(
         pairs: sources and references.
         console: shows a progress bar.
         language: BCP 47 tag of the references.
+        more_references: besides the targets of the pairs.
         search: see `SearchRequest`.
 
     Raises:
@@ -202,15 +210,25 @@ def evaluate(
         raise UserError("there is nothing to evaluate: the test split is empty")
     sources = [pair.source for pair in pairs]
     outputs = translate_with_progress(translator, sources, console, **search)
-    return score_outputs(pairs, outputs, language)
+    return score_outputs(pairs, outputs, language, more_references)
 
 
-def score_outputs(pairs: Sequence[Pair], outputs: Sequence[str], language: str) -> Evaluation:
+def score_outputs(
+    pairs: Sequence[Pair],
+    outputs: Sequence[str],
+    language: str,
+    more_references: References = (),
+) -> Evaluation:
     """Return the evaluation of translations into a language; its sources have no contexts."""
     pairs = remove_contexts(pairs)
-    references = [pair.target for pair in pairs]
-    scores = corpus_scores(outputs, references, language=language, intervals=True)
-    return Evaluation(pairs, outputs, scores, language)
+    scores = corpus_scores(
+        outputs,
+        [pair.target for pair in pairs],
+        language=language,
+        more_references=more_references,
+        intervals=True,
+    )
+    return Evaluation(pairs, outputs, scores, language, more_references=more_references)
 
 
 def compare(
@@ -222,6 +240,7 @@ def compare(
         evaluation.outputs,
         [pair.target for pair in evaluation.pairs],
         language=evaluation.language,
+        more_references=evaluation.more_references,
     )
     differences = {
         name: Difference(test.difference, test.p_value) for name, test in compared.items()

@@ -17,6 +17,9 @@ from nmt.text.scripts import primary_subtag
 
 RESAMPLES = 1000  # for confidence intervals; sacreBLEU's default
 
+# Sets of references, each with one per sentence: None where a sentence has none in the set.
+References = Sequence[Sequence[str | None]]
+
 # Primary subtags of BCP 47 tags of languages for which sacreBLEU has a tokenizer.
 _CHINESE = frozenset("zh zho chi cmn gan hak hsn lzh wuu yue".split())
 _JAPANESE = frozenset(("ja", "jpn"))
@@ -79,14 +82,16 @@ def corpus_scores(
     references: Sequence[str],
     *,
     language: str,
+    more_references: References = (),
     names: Sequence[str] = ("BLEU", "chrF2++", "TER"),
     intervals: bool = False,
 ) -> list[Score]:
-    """Score translations against one reference each.
+    """Score translations against one or several references each.
 
     Args:
         hypotheses: one per sentence.
         references: one per sentence.
+        more_references: further ones.
         language: BCP 47 tag of both, decides whether BLEU and TER compare words or characters.
         names: metrics to compute: BLEU, chrF2++, TER (lower is better).
         intervals: whether to bootstrap 95% confidence intervals (seconds, not milliseconds).
@@ -99,7 +104,7 @@ def corpus_scores(
     scores = []
     for name in names:
         metric = make_metrics(language)[name]
-        sentences = list(hypotheses), [list(references)]
+        sentences = list(hypotheses), [list(references), *map(list, more_references)]
         has_interval = intervals
         try:
             result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if intervals else 1)
@@ -119,12 +124,14 @@ def corpus_scores(
     return scores
 
 
-def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Return the chrF2++ of each sentence, 0 to 100."""
+def sentence_scores(
+    hypotheses: Sequence[str], references: Sequence[str], more_references: References = ()
+) -> list[float]:
+    """Return the chrF2++ of each sentence, 0 to 100: see `corpus_scores`."""
     metric = CHRF(word_order=2)
     return [
-        float(metric.sentence_score(hypothesis, [reference]).score)
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
+        float(metric.sentence_score(hypothesis, [each for each in known if each is not None]).score)
+        for hypothesis, *known in zip(hypotheses, references, *more_references, strict=True)
     ]
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.inference.metrics import make_metrics
+from nmt.inference.metrics import References, make_metrics
 
 Array = NDArray[Any]
 
@@ -65,6 +65,7 @@ def count_statistics(
     references: Sequence[str],
     *,
     language: str,
+    more_references: References = (),
     names: Sequence[str] = ("BLEU", "chrF2++", "TER"),
 ) -> dict[str, Statistics]:
     """Return what metrics count in each sentence, by sacreBLEU.
@@ -73,13 +74,14 @@ def count_statistics(
         outputs: one per sentence.
         references: one per sentence.
         language: BCP 47 tag of both.
+        more_references: further ones.
         names: metrics to compute; TER takes most of the time.
     """
     metrics = make_metrics(language)
+    sets = [references, *more_references]
     return {
         name: Statistics(
-            name,
-            np.array(metrics[name]._extract_corpus_statistics(outputs, [references]), np.float64),
+            name, np.array(metrics[name]._extract_corpus_statistics(outputs, sets), np.float64)
         )
         for name in names
     }
@@ -157,11 +159,19 @@ class Exchanges:
 
 
 def compare_outputs(
-    first: Sequence[str], second: Sequence[str], references: Sequence[str], *, language: str
+    first: Sequence[str],
+    second: Sequence[str],
+    references: Sequence[str],
+    *,
+    language: str,
+    more_references: References = (),
 ) -> dict[str, PairedTest]:
     """Test the differences between two systems, second minus first, by metric: all sentences."""
     exchanges = Exchanges(len(references))
-    counted = [count_statistics(each, references, language=language) for each in (first, second)]
+    counted = [
+        count_statistics(each, references, language=language, more_references=more_references)
+        for each in (first, second)
+    ]
     return {
         name: compare_scores(statistics, counted[1][name], exchanges)
         for name, statistics in counted[0].items()

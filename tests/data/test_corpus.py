@@ -31,7 +31,7 @@ from nmt.data import filtering
 from nmt.data.cleaning import clean_text
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.embedded import phrasebook_dir
-from nmt.data.evaluation_sets import join_pairs
+from nmt.data.evaluation_sets import gather_references, join_pairs
 from nmt.data.mixture import SourcePairs
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import Pair, normalized
@@ -351,3 +351,12 @@ def test_pairs_are_joined_without_a_rest() -> None:
     assert join_pairs(pairs, 2) == [Pair("0 1", "a b"), Pair("2 3", "c d")]
     assert join_pairs(pairs, 5) == [Pair("0 1 2 3 4", "a b c d e")]
     assert complaint(lambda: join_pairs(pairs, 6)) == ("cannot join 6 pairs: there are only 5")
+
+
+def test_references_of_one_source_are_gathered() -> None:
+    pairs = [Pair("a", "1"), Pair("b", "2"), Pair("a", "3"), Pair("c", "4"), Pair("a", "5")]
+    assert gather_references([*pairs, Pair("c", "6")]) == (
+        [0, 1, 3],
+        [("3", None, "6"), ("5", None, None)],
+    )
+    assert gather_references(pairs[1:2]) == ([0], [])

@@ -72,6 +72,20 @@ def test_the_worst_sentences_come_worst_first() -> None:
     assert evaluated.worst(0) == []
 
 
+def test_further_references_count_everywhere() -> None:
+    pairs = [Pair("a", "the cat sat on the mat"), Pair("b", "good morning"), Pair("c d", "thanks")]
+    outputs = ["the cat sat on the mat", "good day to you", "thank you"]
+    more = [[None, "good day to you", None], [None, "hello", "thank you"]]
+    evaluated = Evaluation(pairs, outputs, [], "en", ["x"] * 3, more)
+    assert [sentence.score for sentence in evaluated.worst(3)] == pytest.approx([100] * 3)
+    assert evaluated.by_length[0].scores[1].value == pytest.approx(100)
+    assert evaluated.by_group[0].scores[1].value == pytest.approx(100)
+    written = evaluated.as_json()["outputs"]
+    assert "more_references" not in written[0]
+    assert written[1]["more_references"] == ["good day to you", "hello"]
+    assert written[2]["more_references"] == ["thank you"]
+
+
 def test_the_file_holds_the_classes() -> None:
     content = evaluation([3, 8, 9]).as_json()
     assert [part["words"] for part in content["by_length"]] == ["1-5", "6-10"]

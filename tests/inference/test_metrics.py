@@ -13,6 +13,7 @@ from nmt.inference.metrics import (
     RESAMPLES,
     choose_tokenizer,
     corpus_scores,
+    sentence_scores,
 )
 
 REFERENCES = [
@@ -57,6 +58,25 @@ def test_scores_are_those_of_sacrebleu() -> None:
     bad = corpus_scores(BAD, REFERENCES, language="en")[0].value
     assert corpus_scores(REFERENCES, BAD, language="en")[0].value != bad
     assert bad == sacrebleu.corpus_bleu(BAD, [REFERENCES]).score
+
+
+def test_several_references_are_scored_as_by_sacrebleu() -> None:
+    more = [["Where is the station?", None, None, None, "It rains again.", None]]
+    sets = [REFERENCES, more[0]]
+    scores = corpus_scores(GOOD, REFERENCES, language="en", more_references=more)
+    assert [score.value for score in scores] == [
+        sacrebleu.corpus_bleu(GOOD, sets).score,
+        sacrebleu.corpus_chrf(GOOD, sets, word_order=2).score,
+        sacrebleu.corpus_ter(GOOD, sets).score,
+    ]
+    single = corpus_scores(GOOD, REFERENCES, language="en")
+    assert scores[0].value > single[0].value
+    assert scores[0].signature.startswith("nrefs:var|")
+
+    plain = sentence_scores(GOOD, REFERENCES)
+    each = sentence_scores(GOOD, REFERENCES, more)
+    assert each[4] == 100 > plain[4]
+    assert each[:4] + each[5:] == plain[:4] + plain[5:]
 
 
 def test_signatures_name_what_was_done() -> None:

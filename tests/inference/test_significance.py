@@ -64,6 +64,20 @@ def test_scores_are_those_of_sacrebleu(outputs: list[str], references: list[str]
         assert counted[score.name].score() == pytest.approx(score.value, abs=1e-9), score.name
 
 
+def test_several_references_are_counted_as_by_sacrebleu() -> None:
+    outputs = damage(REFERENCES, 0.4, 3)
+    more = [[text if i % 2 else None for i, text in enumerate(damage(outputs, 0.2, 5))]]
+    counted = count_statistics(outputs, REFERENCES, language="en", more_references=more)
+    for score in corpus_scores(outputs, REFERENCES, language="en", more_references=more):
+        assert counted[score.name].score() == pytest.approx(score.value, abs=1e-9), score.name
+    # A system that equals the further references is better only with them.
+    alone, together = (
+        compare_outputs(REFERENCES, outputs, outputs, language="en", more_references=sets)
+        for sets in ([], [REFERENCES])
+    )
+    assert alone["BLEU"].p_value < 0.01 < together["BLEU"].p_value
+
+
 def test_scores_of_sentences_and_selections() -> None:
     outputs = damage(REFERENCES, 0.4, 3)
     chrf = count_statistics(outputs, REFERENCES, language="en")["chrF2++"]
