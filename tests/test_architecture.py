@@ -50,6 +50,7 @@ ROOMS = {
         "analysis",
         "analysis.pictures",
         "model",
+        "startup",
         "text",
     },
     "analysis.comparison": {"config", "data", "errors", "inference", "model", "runs", "startup"}

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.data.caching import cached_folder, digest_texts, save_array
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
+from nmt.startup.console import make_console
+from nmt.startup.progress import track
 from nmt.text.context import CONTEXT_MARK, remove_context
 from nmt.text.shared_spans import keep_shared_spans
 from nmt.text.spans import SLOTS
@@ -101,10 +101,14 @@ def fit_contexts(
 def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
     """Encode pairs in memory."""
     pairs = keep_spans_of_pairs(pairs, tokenizer)
-    return EncodedCorpus(
-        Sequences.of(tokenizer.encode([pair.source for pair in pairs])),
-        Sequences.of(tokenizer.target.encode([pair.target for pair in pairs])),
-    )
+    return EncodedCorpus(*map(Sequences.of, _encode_sides(pairs, tokenizer)))
+
+
+def _encode_sides(
+    pairs: Sequence[Pair], tokenizer: Tokenizer
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    return tokenizer.encode(sources), tokenizer.target.encode(targets)
 
 
 def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
@@ -116,20 +120,12 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
     def write(partial: Path) -> None:
         source: list[np.ndarray] = []
         target: list[np.ndarray] = []
-        columns = (
-            TextColumn("encoding"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("pairs"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("", total=len(pairs))
-            for start in range(0, len(pairs), _CHUNK):
-                chunk = pairs[start : start + _CHUNK]
-                source += tokenizer.encode([pair.source for pair in chunk])
-                target += tokenizer.target.encode([pair.target for pair in chunk])
-                progress.advance(task, len(chunk))
+        chunks = (pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK))
+        encoded = (_encode_sides(chunk, tokenizer) for chunk in chunks)
+        console = make_console(stderr=True)
+        for sides in track(encoded, len(pairs), "encoding", console, count=lambda s: len(s[0])):
+            source += sides[0]
+            target += sides[1]
         for name, side in (("source", source), ("target", target)):
             sequences = Sequences.of(side)
             save_array(partial / f"{name}.ids.npy", sequences.ids)

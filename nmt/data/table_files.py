@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
@@ -20,6 +21,7 @@ from nmt.errors import UserError
 JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
 
 _DELIMITERS = "\t|;,"  # those that are rarer in sentences first
+_NAMED_DELIMITER = re.compile(rf"sep=([{_DELIMITERS}])\n")  # a first line that Excel writes
 _SAMPLE = 100  # lines that tell the delimiter
 _END = "\0 end of file \0"  # a line behind the last one, which an open quote would swallow
 _BATCH = 4096  # rows of Parquet that are held in memory
@@ -44,9 +46,13 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
         for line in lines
     )
     head = list(islice(texts, _SAMPLE))
-    records = csv.reader(chain(head, texts, [_END]), delimiter=_find_delimiter(head))
+    named = _NAMED_DELIMITER.fullmatch(head[0]) if head else None
+    delimiter = named[1] if named else _find_delimiter(head)
+    records = csv.reader(chain(head, texts, [_END]), delimiter=delimiter)
+    if named:
+        next(records)
     columns: Columns | None = None
-    number = 1
+    number = records.line_num + 1
     try:
         for cells in records:
             if cells == [_END]:

@@ -22,6 +22,8 @@ _DELIMITERS = ",;\t"
 _SPECIAL = frozenset(f'"\r\n{_DELIMITERS}')  # a cell with any of them needs quotes
 _SAMPLE = 100  # rows that tell the delimiter
 _MOST_DIGITS = 6  # of the number of a column
+# Before the rows: a byte order mark, and the line by which Excel names the delimiter.
+_START = re.compile(rf"\ufeff?(?:sep=([{_DELIMITERS}])\r?\n)?")
 
 
 class _Cell(NamedTuple):
@@ -90,6 +92,12 @@ def _cell_pattern(delimiter: str) -> re.Pattern[str]:
     )
 
 
+def _read_start(text: str) -> tuple[int, str | None]:
+    """Return where the rows begin, and the delimiter that is named before them."""
+    start = _START.match(text)
+    return (start.end(), start[1]) if start else (0, None)
+
+
 def _read_rows(text: str, delimiter: str) -> Iterator[list[_Cell]]:
     """Yield the cells of each row that is not blank.
 
@@ -98,7 +106,7 @@ def _read_rows(text: str, delimiter: str) -> Iterator[list[_Cell]]:
     """
     pattern = _cell_pattern(delimiter)
     row: list[_Cell] = []
-    at = int(text.startswith("\ufeff"))
+    at, _ = _read_start(text)
     number = 1
     while at < len(text):
         match = pattern.match(text, at)
@@ -128,7 +136,10 @@ def _read_rows(text: str, delimiter: str) -> Iterator[list[_Cell]]:
 
 
 def _find_delimiter(text: str, columns: Sequence[str]) -> str:
-    """Return the delimiter by which rows are alike, and the header has the columns."""
+    """Return the delimiter that is named, or by which rows are alike and the header has columns."""
+    _, named = _read_start(text)
+    if named:
+        return named
     scores = {}
     for delimiter in _DELIMITERS:
         names: list[str] = []

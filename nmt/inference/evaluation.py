@@ -10,7 +10,6 @@ from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.config import DecodingConfig
 from nmt.data.contexts import remove_contexts
@@ -20,6 +19,7 @@ from nmt.inference.contract import SearchRequest
 from nmt.inference.metrics import References, Score, corpus_scores, sentence_scores
 from nmt.inference.significance import compare_outputs
 from nmt.inference.translator import Translator
+from nmt.startup.progress import track
 from nmt.text.words import split_words_and_letters
 
 T = TypeVar("T")
@@ -274,18 +274,6 @@ def run_with_progress(
     console: Console,
 ) -> list[R]:
     """Return the results of ``work``, which takes chunks of items, with a progress bar."""
-    results: list[R] = []
-    columns = (
-        TextColumn(description),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("sentences, left"),
-        TimeRemainingColumn(),
-    )
     chunks = (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(items))
-        for chunk_results in work(chunks):
-            results += chunk_results
-            progress.update(task, completed=len(results))
-    return results
+    results = track(work(chunks), len(items), description, console, count=len)
+    return list(chain.from_iterable(results))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from nmt.analysis.progress import track
+from nmt.startup.progress import track
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_encoding, add_run
 from nmt.data.cleaning import clean_text

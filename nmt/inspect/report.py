@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.analysis.progress import track
+from nmt.startup.progress import track
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_run, positive_int
 from nmt.data.splitting import evenly

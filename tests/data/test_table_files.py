@@ -49,6 +49,18 @@ def test_cells_of_csv_keep_the_line_numbers_of_the_file(tmp_path: Path) -> None:
     assert f"missing column\t{tmp_path / 'a.csv'}:4\tsolo\n" in rejected.read_text("utf-8")
 
 
+def test_a_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    text = "sep=;\nes;en\nhola, Ana;hello, Ana\nuno, dos;one, two\n"
+    path.write_text(text, encoding="utf-8-sig")
+    assert [(line.number, line.sides) for line in read(path)] == [
+        (3, ("hola, Ana", "hello, Ana")),
+        (4, ("uno, dos", "one, two")),
+    ]
+    path.write_text("sep=|\nuno;one|dos\n", encoding="utf-8")
+    assert [(line.number, line.sides) for line in read(path)] == [(2, ("uno;one", "dos"))]
+
+
 @pytest.mark.parametrize("row", ['"Hola,Hello', 'Hola,"Hello'])
 def test_a_quote_that_is_never_closed_is_named(row: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"uno,one\n{row}\ndos,two\ntres,three\n", encoding="utf-8")

@@ -72,6 +72,7 @@ def test_delimiters() -> None:
     assert texts(SEMICOLONS, "2") == ["es", "Hola, amigo", "Adiós, amiga, y gracias"]
     assert texts(TABS, "es") == ["Hola, amigo", "Adiós; amiga"]
     assert texts("texto\nUno, dos\nTres; cuatro\nCinco\n", "texto")[0] == "Uno, dos"
+    assert texts("\ufeffsep=;\r\nes, en;n\r\nUno, dos;Tres\r\n", "n") == ["Tres"]
     by_name = "id, n;texto\nuno, 1;Hola\ndos, 2;Adiós; y más\n"
     assert texts(by_name, "texto") == ["Hola", "Adiós"]
     assert texts('"a;b";texto\n"c, d";Sí, ¿no?\n', "texto") == ["Sí, ¿no?"]
@@ -86,6 +87,7 @@ def test_delimiters() -> None:
         COMMAS.replace("\n", "\r"),
         COMMAS.rstrip(),
         "\ufeff" + COMMAS,
+        "sep=,\n" + COMMAS,
         SEMICOLONS,
         TABS,
         "\n\n  \na,b\n\n",

@@ -22,7 +22,7 @@ from nmt.analysis.heads.ablation import (
 )
 from nmt.analysis.heads.statistics import Array, Means, find_most_like, name_role
 from nmt.analysis.pictures.grids import Grid, Row, draw_grids
-from nmt.analysis.progress import track
+from nmt.startup.progress import track
 from nmt.analysis.tables import Listing
 from nmt.data.splitting import Pair
 from nmt.inference.translator import Translator

@@ -1,9 +1,9 @@
-"""A progress bar around work in steps."""
+"""A progress bar around work in steps, where the console is a terminal."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
@@ -13,16 +13,23 @@ T = TypeVar("T")
 
 
 def track(
-    steps: Iterable[T], total: int, label: str, console: Console, *, shown: bool = True
+    steps: Iterable[T],
+    total: int,
+    label: str,
+    console: Console,
+    *,
+    shown: bool = True,
+    count: Callable[[T], int] = lambda result: 1,
 ) -> Iterator[T]:
-    """Yield the results of ``total`` steps; show progress, speed and remaining time.
+    """Yield the results of steps; show progress, speed and remaining time.
 
     Args:
         steps: results of the steps, computed as they are iterated.
-        total: number of steps.
+        total: number of items in all results.
         label: name of the work.
         console: shows the bar if it is a terminal.
         shown: False hides the bar.
+        count: returns the number of items in a result.
     """
     columns = (
         TextColumn(label),
@@ -35,7 +42,9 @@ def track(
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=total, rate="–")
         start = time.monotonic()
-        for completed, result in enumerate(steps, start=1):
+        completed = 0
+        for result in steps:
+            completed += count(result)
             rate = completed / (time.monotonic() - start)
             speed = f"{rate:.2g}" if rate < 10 else f"{rate:.0f}"
             progress.update(task, completed=completed, rate=speed)
