@@ -3,7 +3,8 @@
 A document filled with its own texts is the same bytes. A paragraph that changes is written on one
 line, or one for each hard line break; character references in it become characters, markers of
 emphasis that the new text would make unreadable become HTML tags, and emphasis that got no word is
-left out. Texts of images, code, math, HTML blocks, titles of links and definitions stay.
+left out. Code, math, HTML blocks, titles of links, definitions, and texts of images that have
+elements or refer to a definition stay.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import NamedTuple
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.markdown_inline import Element, Reader, Writer
+from nmt.documents.markdown_inline import Element, Reader, Writer, replace_alt
 from nmt.documents.markdown_parser import Item, MarkdownParser, describe
-from nmt.documents.marked import MarkedText, has_letters
+from nmt.documents.marked import MarkedText, has_letters, mark_plain
 
 # A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
 _FRONT = re.compile(
@@ -60,17 +61,22 @@ class MarkdownDocument:
         self._parser = MarkdownParser()
         self._passages: list[_Passage] = []
         self._elements: list[list[Element]] = []
+        self._texts: list[MarkedText] = []
         self.segments: Sequence[MarkedText] = self._read()
 
     def _read(self) -> list[MarkedText]:
+        """Return the text of each passage, and after it those of its images."""
         segments = []
         for passage in self._find_passages():
             reader = Reader(passage.content, self._parser.parse_inline(passage.content))
-            segment = reader.read()
-            if has_letters(segment.text):
-                segments.append(segment)
+            text = reader.read()
+            texts = [text] if has_letters(text.text) else []
+            texts += [mark_plain(element.alt) for element in reader.elements if element.alt]
+            if texts:
+                segments += texts
                 self._passages.append(passage)
                 self._elements.append(reader.elements)
+                self._texts.append(text)
         return segments
 
     def _find_passages(self) -> Iterator[_Passage]:
@@ -131,10 +137,19 @@ class MarkdownDocument:
         """Return the document with other texts: see `Document.fill`."""
         parts = []
         done = 0
-        for passage, elements, segment, translation in zip(
-            self._passages, self._elements, self.segments, translations, strict=True
+        remaining = iter(translations)
+        for passage, before, text in zip(
+            self._passages, self._elements, self._texts, strict=True
         ):
-            if translation != segment.without_kept():
+            unchanged = text.without_kept()
+            translation = next(remaining) if has_letters(text.text) else unchanged
+            elements = [
+                replace_alt(element, next(remaining).text, self._parser.parse_inline)
+                if element.alt
+                else element
+                for element in before
+            ]
+            if translation != unchanged or elements != before:
                 begin, end = self._find_original(passage.begin), self._find_original(passage.end)
                 parts += [self._text[done:begin], self._write(passage, elements, translation)]
                 done = end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html.entities import codepoint2name
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from nmt.documents.markdown_parser import (
     join_texts,
     read_text,
 )
-from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
+from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
 
 _EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}  # HTML tags
 _KEPT = frozenset("code kbd math output samp script style svg textarea var".split())
@@ -32,6 +32,7 @@ _SPECIAL = re.compile(
     r"|&(?=[#\w])|<(?=[A-Za-z/!?]|$)|\{(?=[#.:%{])|!$|#$|^[(:^]"
 )
 _SPECIAL_AT_BEGIN = re.compile(r"^(\d{1,9}(?=[.)])|(?=[-#+=>:|]))")
+_SPECIAL_IN_ALT = re.compile(r"[\\`\[\]$*_~{]|<|&(?=[#\w])")
 _CLASH = re.compile(r"``|\$[$\d]|\]\[")  # code, math and references are not read side by side
 
 
@@ -42,8 +43,10 @@ class Element(NamedTuple):
     items: tuple[Item, ...]  # what `begin` is read as
     begin: str
     end: str = ""
-    label: str = ""  # of a link that its own text refers to a definition: the text
+    # Of a link that its own text refers to a definition: the text. Of an image: the source of `alt`.
+    label: str = ""
     is_spaced: bool = False  # whether white space is around it
+    alt: str = ""  # the text of an image that is translated
 
 
 class Reader:
@@ -119,7 +122,9 @@ class Reader:
         is_empty = first == last and token.type in ("image", "empty", "html_inline")
         around = self._content[max(0, begin - 1) : begin], self._content[end : end + 1]
         is_spaced = is_empty and not any(sign.strip() for sign in around)
-        self.elements.append(Element("leaf", items, source, is_spaced=is_spaced))
+        alt = _read_alt(token, source) if first == last else ""
+        label = join_lines(token.content) if alt else ""
+        self.elements.append(Element("leaf", items, source, "", label, is_spaced, alt))
         is_break = source.lower().startswith("<br")
         if is_empty and not is_break:
             self._builder.add_empty()
@@ -236,6 +241,40 @@ class Writer:
         if source:
             self._parts.append(source)
             self._items += items
+
+
+def _read_alt(token: Token, source: str) -> str:
+    """Return the text of an image, if it stands beside the address and has no elements."""
+    if token.type != "image" or not source.startswith("](", len("![") + len(token.content)):
+        return ""
+    alt = mark_plain((_read_label(token) or "").strip(" ")).text
+    return alt if has_letters(alt) else ""
+
+
+def replace_alt(image: Element, alt: str, parse: Callable[[str], list[Token]]) -> Element:
+    """Return an image with another text, or the image as it is if Markdown cannot hold the text.
+
+    Args:
+        image: an element with a text.
+        alt: the text.
+        parse: returns the tokens of the text of a block.
+    """
+    alt = collapse(alt).strip(" ")
+    if alt == image.alt:
+        return image
+    label = _SPECIAL_IN_ALT.sub(r"\\\g<0>", alt)
+    begin = f"![{label}{image.begin[len('![') + len(image.label) :]}"
+    token, *others = parse(begin)
+    if others or token.type != "image" or _read_label(token) != alt:
+        return image
+    return image._replace(items=(("image", begin),), begin=begin, label=label, alt=alt)
+
+
+def _read_label(image: Token) -> str | None:
+    """Return the text of an image; None if it has elements."""
+    children = image.children or []
+    is_plain = all(child.type in TEXTS for child in children)
+    return "".join(map(read_text, children)) if is_plain else None
 
 
 def _pair_tags(tokens: list[Token]) -> dict[int, int]:

@@ -158,6 +158,7 @@ def test_the_texts_of_a_document() -> None:
         "Pera",
         "dos \uf000",
         "La fórmula \uf000 cuesta $5 o $6. Lee la guía, guia y guia.",
+        "Un gato",
         "Hay otra \uf000 y \uf001 en \uf002.",
         "Ten cuidado.",
         "Un consejo.",
@@ -182,7 +183,7 @@ def test_marks_are_the_inline_elements() -> None:
     ]
     assert [mark.parent for mark in segment.marks] == [None, 0, None, None, None, None, None]
     assert [mark.is_kept for mark in segment.marks] == [0, 0, 0, 1, 0, 1, 1]
-    html = read(GUIDE).segments[13]
+    html = read(GUIDE).segments[14]
     assert [html.text[mark.begin : mark.end] for mark in html.marks] == [
         "otra",
         "\uf000",
@@ -349,6 +350,33 @@ def test_elements_move_with_their_words(
     assert move(source, text, *spans) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "texts", "expected"),
+    [
+        ("![Un gato](g.png 'T')\n\n5", ["A cat"], "![A cat](g.png 'T')\n\n5"),
+        ("[![Uno\ndos](b)](c) y", [" and", " One "], "[![One](b)](c) and"),
+        ("> a\n> ![b](c) d ![e](f)", ["a d ", "x", "y"], "> a ![x](c) d ![y](f)"),
+        ("|![a](b)|\n|-|", ["x|y"], "|![x\\|y](b)|\n|-|"),
+        ("![a](b)", ["[x] `y` *z* & <b> &lt; \\"], None),
+        ("![a](b) `c`", ["`x"], None),
+        ("[![a](b)](c)", ["x]"], None),
+        ("![a](b)", [""], "![](b)"),
+        ("![a \\* &amp; b](c)", ["x &amp; y"], None),
+    ],
+)
+def test_texts_of_images(source: str, texts: list[str], expected: str | None) -> None:
+    written = fill(source, *texts)
+    if expected is not None:
+        assert written == expected
+    again = read(written).segments
+    assert [each.text.strip() for each in again] == [text.strip() for text in texts if text]
+
+
+def test_texts_of_images_that_stay() -> None:
+    segments = read("![a][b] ![b] ![*c*](d) ![5](e) ![`f`](g) h\n\n[b]: c").segments
+    assert [segment.text.strip() for segment in segments] == ["h"]
+
+
 def test_math_inside_of_a_line_ends_no_block_of_math() -> None:
     assert [segment.text for segment in read("$$\n:::\nx$$y$$").segments] == ["x\uf000"]
     assert read("$$\na\nb $$").segments == []
@@ -361,9 +389,9 @@ def test_a_translation_defines_no_link() -> None:
 def test_what_stays_is_in_no_segment() -> None:
     segments = [*read(GUIDE).segments, *read(README).segments]
     texts = "\n".join(segment.text for segment in segments)
-    for kept in ("title", "git", "echo", "sangría", "mc^2", "traduce", "example", "gato", "Ctrl"):
+    for kept in ("title", "git", "echo", "sangría", "mc^2", "traduce", "example", "gato.png", "Ctrl"):
         assert kept not in texts
-    for kept in ("Marca", "nota -->", "NOTE", "tip", "Guía", "[", "empezar}", "a.org", "CI"):
+    for kept in ("Marca", "nota -->", "NOTE", "tip", "Guía", "[", "empezar}", "a.org", "ci.org"):
         assert kept not in texts
 
 
@@ -375,6 +403,7 @@ INLINE = (
     *("[a](b)", "[ref]", "[**dos**](c)", "![i](j)", "<br>", "<b>", "</b>", "<kbd>•</kbd>", "\\*"),
     *("&amp;", "<https://a.b>", "1.", "#", "a|b", ".", "!"),
 )
+REFERENCE = "https://c.d"
 PREFIXES = ("", "", "> ", "- ", "1. ", "# ", "> - ", "- > ", "* [ ] ")
 NOISE = (
     *("one", "two,", "three", "(four)", "«five»", "a_b", "_", "*", "**x**", "`", "``", "[", "]"),
@@ -407,7 +436,8 @@ def list_elements(source: str) -> Counter[str]:
                 "</?(em|strong|del)>", token.content
             )
             if token.type not in ("text", "softbreak") and not is_style:
-                content = " ".join(token.content.split())  # also of code
+                # Also of code; texts of images are translated.
+                content = "" if token.type == "image" else " ".join(token.content.split())
                 elements["br" if is_break else f"{token.type} {token.attrs} {content}"] += 1
     return elements
 
@@ -421,6 +451,19 @@ def get_text(block: Token) -> str:
             texts.append(token.content.replace("•", ""))
         is_address = token.type == "link_open" and token.info == "auto"
     return without_task("".join(texts))
+
+
+def get_alts(block: Token) -> list[str]:
+    """Return the characters of the texts of images that are translated, "" for others."""
+    alts = []
+    for token in block.children or []:
+        if token.type == "image":
+            children = token.children or []
+            is_plain = {child.type for child in children} <= {"text"}
+            is_translated = is_plain and token.attrs["src"] != REFERENCE
+            text = "".join(child.content for child in children) if is_translated else ""
+            alts.append("".join(text.split()))
+    return alts
 
 
 EXTENSIONS = ("$x$", "[^1]", "{#a}", "$$y$$", "\n:::\n", "\n: ", "\n[^2]: ", "\n$$\n", "\n[!TIP]\n")
@@ -438,7 +481,7 @@ def documents(draw: st.DrawFn, pieces: Sequence[str] = INLINE) -> str:
         else:
             rest = re.sub(r"[^>]", " ", prefix)
             blocks.append(prefix + f"\n{rest}".join(lines))
-    return "\n\n".join([*blocks, "[ref]: https://c.d", ""])
+    return "\n\n".join([*blocks, f"[ref]: {REFERENCE}", ""])
 
 
 @st.composite
@@ -468,8 +511,13 @@ def test_any_translation_is_read_as_it_was_written(data: st.DataObject) -> None:
     assert list_elements(written) == list_elements(source)
     before = [block for block in PLAIN.parse(source) if block.type == "inline"]
     after = [block for block in PLAIN.parse(written) if block.type == "inline"]
-    changed = [get_text(new) for old, new in zip(before, after, strict=True) if has_letter(old)]
-    assert changed == [without_task(text.text) for text in filled]
+    expected = iter(["".join(text.text.split()) for text in filled])
+    for old, new in zip(before, after, strict=True):
+        if has_letter(old):
+            assert get_text(new) == without_task(next(expected))
+        alts = Counter(next(expected) if alt else "" for alt in get_alts(old))
+        assert Counter(get_alts(new)) == alts
+    assert not list(expected)
 
 
 @pytest.mark.parametrize("line", ["!!!", "???", "??? ¿Qué?", "!!!Hola"])
