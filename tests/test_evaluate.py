@@ -137,9 +137,10 @@ def test_several_references(tiny_run: Path, tmp_path: Path) -> None:
     assert "more_references" not in content["outputs"][1]
     assert content["scores"]["BLEU"]["signature"].startswith("nrefs:var|")
     assert content["compared"]["BLEU"]["difference"] == 0
-    assert content["scores"]["chrF2++"]["value"] > score("--reference", first)["scores"]["chrF2++"][
-        "value"
-    ]
+    assert (
+        content["scores"]["chrF2++"]["value"]
+        > score("--reference", first)["scores"]["chrF2++"]["value"]
+    )
 
     content = score("--reference", first, "--all-references")
     assert content["sentences"] == 2

@@ -101,7 +101,8 @@ def fit_contexts(
 def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
     """Encode pairs in memory."""
     pairs = keep_spans_of_pairs(pairs, tokenizer)
-    return EncodedCorpus(*map(Sequences.of, _encode_sides(pairs, tokenizer)))
+    source, target = map(Sequences.of, _encode_sides(pairs, tokenizer))
+    return EncodedCorpus(source, target)
 
 
 def _encode_sides(

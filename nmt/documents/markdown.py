@@ -138,9 +138,7 @@ class MarkdownDocument:
         parts = []
         done = 0
         remaining = iter(translations)
-        for passage, before, text in zip(
-            self._passages, self._elements, self._texts, strict=True
-        ):
+        for passage, before, text in zip(self._passages, self._elements, self._texts, strict=True):
             unchanged = text.without_kept()
             translation = next(remaining) if has_letters(text.text) else unchanged
             elements = [

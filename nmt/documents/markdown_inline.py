@@ -43,7 +43,7 @@ class Element(NamedTuple):
     items: tuple[Item, ...]  # what `begin` is read as
     begin: str
     end: str = ""
-    # Of a link that its own text refers to a definition: the text. Of an image: the source of `alt`.
+    # Of a link that its own text refers to a definition: the text; of an image: that of `alt`.
     label: str = ""
     is_spaced: bool = False  # whether white space is around it
     alt: str = ""  # the text of an image that is translated

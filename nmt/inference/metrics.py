@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -104,7 +105,8 @@ def corpus_scores(
     scores = []
     for name in names:
         metric = make_metrics(language)[name]
-        sentences = list(hypotheses), [list(references), *map(list, more_references)]
+        sets: list[Any] = [list(references), *map(list, more_references)]
+        sentences = list(hypotheses), sets
         has_interval = intervals
         try:
             result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if intervals else 1)

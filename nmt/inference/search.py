@@ -180,11 +180,13 @@ def best_continuations(
     count = min(count + len(never), logits.shape[-1])
     if repeating is None:
         best, tokens = top_k(logits, count)
-        largest = best[..., :1]
+        probable = tokens[..., :1]
     else:
         best, tokens = top_k(ops.where(repeating, IMPOSSIBLE, logits), count)
-        largest = ops.max(logits, axis=-1, keepdims=True)
-    normalizer = largest + ops.log(ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True))
+        probable = top_k(logits, 1)[1]
+    # Softmax is one kernel, where a logarithm of sums is three passes over the logits.
+    probability = ops.take_along_axis(ops.softmax(logits, axis=-1), probable, axis=-1)
+    normalizer = ops.take_along_axis(logits, probable, axis=-1) - ops.log(probability)
     log_probs = best - normalizer
     for token in never:
         log_probs = ops.where(ops.equal(tokens, token), IMPOSSIBLE, log_probs)

@@ -78,7 +78,7 @@ def count_statistics(
         names: metrics to compute; TER takes most of the time.
     """
     metrics = make_metrics(language)
-    sets = [references, *more_references]
+    sets: list[Any] = [references, *more_references]
     return {
         name: Statistics(
             name, np.array(metrics[name]._extract_corpus_statistics(outputs, sets), np.float64)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from nmt.startup.progress import track
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_encoding, add_run
 from nmt.data.cleaning import clean_text
@@ -23,6 +22,7 @@ from nmt.files import write_json
 from nmt.inference.text_files import check_not_input, open_output
 from nmt.runs.folder import RunFolder
 from nmt.startup.console import make_console
+from nmt.startup.progress import track
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.startup.progress import track
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_run, positive_int
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
 from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
+from nmt.startup.progress import track
 from nmt.startup.quiet import quiet_start
 
 _BATCH = 32  # pairs whose attention is in memory at once

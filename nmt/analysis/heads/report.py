@@ -22,11 +22,11 @@ from nmt.analysis.heads.ablation import (
 )
 from nmt.analysis.heads.statistics import Array, Means, find_most_like, name_role
 from nmt.analysis.pictures.grids import Grid, Row, draw_grids
-from nmt.startup.progress import track
 from nmt.analysis.tables import Listing
 from nmt.data.splitting import Pair
 from nmt.inference.translator import Translator
 from nmt.model.contract import AttentionKind
+from nmt.startup.progress import track
 
 # Header of each measure; a table has the measures of its kind of attention.
 _COLUMNS = {
