@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 _NAMED = 10  # most numbers of too long pairs in a message
 
 
-class _Scored(NamedTuple):
-    """What is scored."""
+class _TestSet(NamedTuple):
+    """Pairs to score on."""
 
     name: str  # for file names
     pairs: Sequence[Pair]
@@ -98,7 +98,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="... with its translations, line by line; an empty line of a further file is none",
+        help="... with its translations, line by line; several files: all of them are references",
     )
     data.add_argument(
         "--all-references",
@@ -200,7 +200,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(f"written to {path}")
 
 
-def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> _Scored:
+def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> _TestSet:
     """Read what the command line names."""
     from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
     from nmt.data.evaluation_sets import gather_references, join_pairs
@@ -223,7 +223,7 @@ def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Conso
                     "FILE"
                 )
     if arguments.join > 1:
-        return _Scored(name, join_pairs(remove_contexts(pairs), arguments.join))
+        return _TestSet(name, join_pairs(remove_contexts(pairs), arguments.join))
     if arguments.source is not None:
         data = folder.config.data
         pairs = add_contexts_to_pairs(pairs, data.context, data.languages[0])
@@ -231,10 +231,10 @@ def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Conso
         chosen, more_references = gather_references(pairs)
         pairs = [pairs[i] for i in chosen]
         groups = [groups[i] for i in chosen] if groups else ()
-    return _Scored(name, pairs, groups, more_references)
+    return _TestSet(name, pairs, groups, more_references)
 
 
-def _read_files(arguments: argparse.Namespace) -> _Scored:
+def _read_files(arguments: argparse.Namespace) -> _TestSet:
     """Read the files of ``--source``, ``--reference`` and ``--by-group``."""
     from nmt.data.evaluation_sets import read_groups, read_parallel
 
@@ -242,7 +242,8 @@ def _read_files(arguments: argparse.Namespace) -> _Scored:
     pairs, *others = (read_parallel(source, file, encoding) for file in arguments.reference)
     groups = read_groups(arguments.by_group, source, encoding) if arguments.by_group else ()
     more_references = [[pair.target or None for pair in each] for each in others]
-    return _Scored(f"file_{source.stem}", pairs, groups, more_references)
+    name = f"file_{source.stem}" + (f"_{1 + len(others)}_references" if others else "")
+    return _TestSet(name, pairs, groups, more_references)
 
 
 def describe_unit(unit: str, default: str) -> str:
@@ -265,7 +266,7 @@ def _search_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def _evaluate(
     arguments: argparse.Namespace,
     translator: Translator,
-    data: _Scored,
+    data: _TestSet,
     folder: RunFolder,
     console: Console,
 ) -> dict[str, Any]:

@@ -154,10 +154,13 @@ def test_several_references(tiny_run: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             printed(evaluate, *options, *arguments)
-    written = tiny_run / "evaluation_split_dev_greedy_all_references.json"
-    assert f"written to {written}" in printed(
-        evaluate, "--run", tiny_run, "--split", "dev", "--beam", "1", "--all-references"
-    )
+    for arguments, name in (
+        (("--source", source, "--reference", first, second), "file_es_2_references_greedy"),
+        (("--split", "dev", "--all-references"), "split_dev_greedy_all_references"),
+    ):
+        written = tiny_run / f"evaluation_{name}.json"
+        printout = printed(evaluate, "--run", tiny_run, "--beam", "1", *arguments)
+        assert f"written to {written}" in printout
 
 
 def test_groups_are_those_of_a_file_or_of_the_split(tiny_run: Path, tmp_path: Path) -> None:

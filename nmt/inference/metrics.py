@@ -132,8 +132,8 @@ def sentence_scores(
     """Return the chrF2++ of each sentence, 0 to 100: see `corpus_scores`."""
     metric = CHRF(word_order=2)
     return [
-        float(metric.sentence_score(hypothesis, [each for each in known if each is not None]).score)
-        for hypothesis, *known in zip(hypotheses, references, *more_references, strict=True)
+        float(metric.sentence_score(output, [text for text in texts if text is not None]).score)
+        for output, *texts in zip(hypotheses, references, *more_references, strict=True)
     ]
 
 
