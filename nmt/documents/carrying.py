@@ -160,6 +160,8 @@ class _Carrier:
         if at is None:
             at = self._find_neighbor(mark)
         begin, end = self._areas[mark.parent].characters
+        if mark.parent is None:  # white space around the text is outside of elements with words
+            begin, end = 0, len(self._text)
         at = min(max(at, begin), end)
         siblings = self._siblings[mark.parent]
         before = bisect_left(siblings, (at, -1, -1)) - 1
@@ -180,6 +182,9 @@ class _Carrier:
             return 0
         if end == len(text):
             return len(self._text)
+        tail, written = text[end:].strip(), self._text.rstrip()
+        if written.endswith(tail) and not any(map(str.isalnum, tail)):  # such as a full stop
+            return len(written) - len(tail)
         if begin < mark.begin:
             following = self._shares.find(end)
             if following:

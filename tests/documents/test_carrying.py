@@ -108,6 +108,20 @@ def test_empty_elements_keep_their_place(tagged: str, text: str, links: str, exp
     assert carried.replace(" ", "") == expected.replace(" ", "")
 
 
+@pytest.mark.parametrize(
+    ("tagged", "text", "links", "expected"),
+    [
+        ("<x/> La casa", " The house", "0 1", "<0></0> The house"),
+        ("<a><x/></a> La casa", " The house", "0 1", "<0><1></1></0> The house"),
+        ("La casa <x/>", "The house ", "0 1", "The house <0></0>"),
+        ("La casa: <x/>.", "The house: .", "0 1 2 3", "The house: <0></0>."),
+        ("La casa<x/>!", "The house!", "0 1 2", "The house<0></0>!"),
+    ],
+)
+def test_empty_elements_keep_their_space(tagged: str, text: str, links: str, expected: str) -> None:
+    assert carry(tagged, text, links) == expected
+
+
 def test_kept_elements_come_where_their_character_does() -> None:
     assert carry("Usa <k/> aquí", "Here use \uf000", "2 0 1") == "Here use <0></0>"
     assert carry("<k/> y <k/>", "\uf001 and \uf000", "2 1 0") == "<1></1> and <0></0>"
