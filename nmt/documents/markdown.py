@@ -59,9 +59,7 @@ class MarkdownDocument:
         line_end = _LINE_END.search(text)
         self._line_end = line_end[0] if line_end else "\n"
         self._parser = MarkdownParser()
-        self._passages: list[_Passage] = []
-        self._elements: list[list[Element]] = []
-        self._texts: list[MarkedText] = []
+        self._passages: list[tuple[_Passage, list[Element], MarkedText]] = []
         self.segments: Sequence[MarkedText] = self._read()
 
     def _read(self) -> list[MarkedText]:
@@ -74,9 +72,7 @@ class MarkdownDocument:
             texts += [mark_plain(element.alt) for element in reader.elements if element.alt]
             if texts:
                 segments += texts
-                self._passages.append(passage)
-                self._elements.append(reader.elements)
-                self._texts.append(text)
+                self._passages.append((passage, reader.elements, text))
         return segments
 
     def _find_passages(self) -> Iterator[_Passage]:
@@ -138,7 +134,7 @@ class MarkdownDocument:
         parts = []
         done = 0
         remaining = iter(translations)
-        for passage, before, text in zip(self._passages, self._elements, self._texts, strict=True):
+        for passage, before, text in self._passages:
             unchanged = text.without_kept()
             translation = next(remaining) if has_letters(text.text) else unchanged
             elements = [

@@ -149,7 +149,7 @@ class Writer:
         self._items: list[Item] = []
         self._begins: dict[int, int] = {}  # of an open element: the first part of its content
         self._waiting: list[int] = []  # elements that begin before the next word
-        self._has_space = False  # before the next word: emphasis has none inside of it
+        self._has_space = False  # whether one comes before the next word, outside of emphasis
 
     def write(self, translation: MarkedText) -> tuple[str, list[Item]]:
         """Return the source and what it should be read as."""

@@ -18,7 +18,7 @@ from nmt.text.scripts import primary_subtag
 
 RESAMPLES = 1000  # for confidence intervals; sacreBLEU's default
 
-# Sets of references, each with one per sentence: None where a sentence has none in the set.
+# Further references: each set has one for every sentence, or None.
 References = Sequence[Sequence[str | None]]
 
 # Primary subtags of BCP 47 tags of languages for which sacreBLEU has a tokenizer.

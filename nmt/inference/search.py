@@ -130,7 +130,7 @@ def repeating_tokens(tokens: Tensor, index: Tensor, n: Tensor, vocabulary_size: 
     """Return bool [B, k, V]: which next tokens would complete an n-gram that occurred before.
 
     Args:
-        tokens: int32 [B, k, T], the first ``index`` of which count.
+        tokens: int32 [B, k, T]; those behind the first ``index`` are ignored.
         index: int32 scalar, tokens so far.
         n: int32 scalar, at least 1.
         vocabulary_size: V.
@@ -180,13 +180,13 @@ def best_continuations(
     count = min(count + len(never), logits.shape[-1])
     if repeating is None:
         best, tokens = top_k(logits, count)
-        probable = tokens[..., :1]
+        largest, probable = best[..., :1], tokens[..., :1]
     else:
         best, tokens = top_k(ops.where(repeating, IMPOSSIBLE, logits), count)
-        probable = top_k(logits, 1)[1]
+        largest, probable = top_k(logits, 1)
     # Softmax is one kernel, where a logarithm of sums is three passes over the logits.
     probability = ops.take_along_axis(ops.softmax(logits, axis=-1), probable, axis=-1)
-    normalizer = ops.take_along_axis(logits, probable, axis=-1) - ops.log(probability)
+    normalizer = largest - ops.log(probability)
     log_probs = best - normalizer
     for token in never:
         log_probs = ops.where(ops.equal(tokens, token), IMPOSSIBLE, log_probs)

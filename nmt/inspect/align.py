@@ -142,7 +142,7 @@ def weigh(
     Args:
         translator: aligns, or returns the attention of heads if there are candidates.
         pairs: sentences to align.
-        candidates: methods to read plain attention, of which the most informative is chosen.
+        candidates: methods to read plain attention; the most informative is chosen.
         notes: where the chosen method is printed.
     """
     from nmt.analysis.heads.alignment import align, align_heads, choose_most_informative, select
