@@ -50,6 +50,7 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "temperature": None,
         "stages": [],
         "context": 0,
+        "phrases": 0,
         "noise": NoiseConfig.off(),
         "check_languages": False,
     }

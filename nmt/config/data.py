@@ -14,6 +14,7 @@ from nmt.config.checks import (
     PositiveFloat,
     PositiveInt,
     at_least,
+    between,
     check_value,
     inside,
 )
@@ -63,6 +64,8 @@ class DataConfig:
     prepared: str | None = None  # a folder of nmt.prepare, which determines the sources
 
     noise: NoiseConfig = field(default_factory=NoiseConfig)  # changes of training pairs
+    # Words and phrases added to an epoch, with their translations: at most this share of its pairs.
+    phrases: Annotated[float, between(0, 1)] = MISSING
     # Previous sentences of ordered sources that stand before each source.
     context: NonNegativeInt = MISSING
 

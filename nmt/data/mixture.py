@@ -135,6 +135,24 @@ def sample_run(
     return evenly(pairs, round(weight * max(per_weights)))
 
 
+def add_phrases(mixture: Mixture, phrases: Mapping[str, Sequence[Pair]], share: float) -> Mixture:
+    """Return a mixture with the phrases of its sources.
+
+    Args:
+        mixture: of sentences.
+        phrases: of each source, the most frequent first.
+        share: of the pairs of a source in an epoch; so many phrases are added at most, and repeated
+            to come near it.
+    """
+    added = []
+    for source in mixture:
+        most = round(share * len(source.pairs) * source.repeats)
+        if chosen := list(phrases[source.name][:most]):
+            name = f"{source.name} phrases"
+            added.append(SourcePairs(name, chosen, round(most / len(chosen)), is_read=False))
+    return (*mixture, *added)
+
+
 def list_pairs(mixture: Sequence[SourcePairs]) -> list[Pair]:
     """Return the pairs of an epoch, repeats included."""
     return [pair for source in mixture for pair in source.pairs * source.repeats]

@@ -141,9 +141,25 @@ class _Carrier:
         if is_taken.all():
             return _Area((parent.characters[1],) * 2, (last, last))
         begin, end = _find_best_run(self._shares.score(mark)[first:last], is_taken)
-        is_taken[begin:end] = True
-        words = begin + first, end + first
+        words = self._leave_out_marks(mark, begin + first, end + first)
+        is_taken[words[0] - first : words[1] - first] = True
         return _Area((self._words[words[0]].begin, self._words[words[1] - 1].end), words)
+
+    def _leave_out_marks(self, mark: Mark, begin: int, end: int) -> Range:
+        """Return words [begin, end) of an element without the marks that its source ends without.
+
+        One word stays.
+        """
+        content = self._source.text[mark.begin : mark.end].strip()
+        while end - begin > 1 and content[-1:].isalnum() and self._is_mark(end - 1):
+            end -= 1
+        while end - begin > 1 and content[:1].isalnum() and self._is_mark(begin):
+            begin += 1
+        return begin, end
+
+    def _is_mark(self, index: int) -> bool:
+        word = self._words[index]
+        return not any(map(str.isalnum, self._text[word.begin : word.end]))
 
     def _covers_parent(self, mark: Mark) -> bool:
         """Whether an element has all the text of its parent, white space left out."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +14,11 @@ from nmt.documents.formats import Document
 from nmt.documents.marked import MarkedText, has_letters
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import group_lines
-from nmt.inference.results import TermUse, Translation, join_lines
+from nmt.inference.results import TermUse, Translation, Word, join_lines
 from nmt.text.context import PreviousSentences, add_contexts
 
+_FINAL_MARKS = frozenset(".,;:!?…。！？：；、，؟؛۔")
+_DOTTED = re.compile(r"(?:\.|…|(?<!\w)(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2})\.$")  # "...", "p.m."
 CHUNK = 256  # texts that are searched together
 
 
@@ -96,9 +100,8 @@ def translate_document(
             chunk = started.popleft()
             for source, [best, *_] in zip(chunk, translations, strict=True):
                 segment = source.segment
-                text = match_ending(segment.text, best.text)
-                present = [word for word in best.words if word.end <= len(text)]
-                translated[source] = carry_marks(segment, text, present)
+                text, aligned = match_endings(segment.text, best.text, best.words)
+                translated[source] = carry_marks(segment, text, aligned)
                 if has_letters(segment.text) and not any(map(str.isalnum, text)):
                     translated[source] = segment.without_kept()
                     report.untranslated += 1
@@ -132,15 +135,47 @@ def translate_lines(
     return "".join(translated).encode(), report
 
 
-def match_ending(source: str, text: str) -> str:
-    """Return a translation without the final point that its source, such as a title, has not."""
-    stripped = text.rstrip()
-    last_word = stripped.rpartition(" ")[2]
-    if not (source.rstrip()[-1:].isalnum() and last_word.endswith((".", "。"))):
-        return text
-    if not last_word[-2:-1].isalnum() or "." in last_word[:-1]:  # an ellipsis, an abbreviation
-        return text
-    return stripped[:-1] + text[len(stripped) :]
+def match_endings(source: str, text: str, words: Sequence[Word] = ()) -> tuple[str, Sequence[Word]]:
+    """Return a translation without the final points that its source, such as a title, has not.
+
+    Args:
+        source: each of its lines is a text, if the translation has as many.
+        text: the translation.
+        words: of the translation.
+
+    Returns:
+        The translation and its words, at their places in it.
+    """
+    sources, lines = source.split("\n"), text.split("\n")
+    if len(sources) != len(lines):
+        sources, lines = [source], [text]
+    cuts: list[int] = []
+    begin = 0
+    for each, line in zip(sources, lines, strict=True):
+        if _has_surplus_point(each, line):
+            end = len(line.rstrip()) - 1
+            cuts += range(begin + len(line[:end].rstrip()), begin + end + 1)
+        begin += len(line) + 1
+    if not cuts:
+        return text, words
+    moved = (
+        replace(
+            word,
+            begin=word.begin - bisect_left(cuts, word.begin),
+            end=word.end - bisect_left(cuts, word.end),
+        )
+        for word in words
+    )
+    shorter = "".join(sign for at, sign in enumerate(text) if at not in cuts)
+    return shorter, [word for word in moved if word.begin < word.end]
+
+
+def _has_surplus_point(source: str, line: str) -> bool:
+    ending = re.search(r"\w([\W_]*)$", source)
+    if ending is None or not _FINAL_MARKS.isdisjoint(ending[1]):
+        return False
+    stripped = line.rstrip()
+    return stripped.endswith((".", "。")) and not _DOTTED.search(stripped)
 
 
 def _chunk(

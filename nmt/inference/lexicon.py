@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.model1 import estimate_translations
 from nmt.data.tokenizer import EOS
 from nmt.errors import UserError
 from nmt.files import replace_atomically
 
 LEXICON_FILE = "lexicon.npz"  # in a run folder
 MOST_PAIRS = 40_000  # sample size: all 111,000 pairs of Tatoeba give no better alignments
-_ITERATIONS = 5
 _LEAST = 1e-3  # probabilities below it are dropped
 _SHIFT = 32  # bits of a target id in a key
 
 
 class Lexicon:
-    """Probabilities of target tokens, given one source token: IBM Model 1 (Brown et al. 1993).
+    """Probabilities of target tokens, given one source token: see `nmt.data.model1`.
 
     The end marks of both sides are tokens like others: target tokens without a counterpart are
     explained by the end mark of the source.
@@ -59,14 +59,7 @@ class Lexicon:
             rows.append(np.repeat(np.arange(row, row + len(target)), len(source)))
             row += len(target)
         unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-        row_of_cell = np.concatenate(rows)
-        source_of_key = unique >> _SHIFT
-        probabilities = np.ones(len(unique))
-        for _ in range(_ITERATIONS):
-            cells = probabilities[inverse]
-            shares = cells / np.bincount(row_of_cell, cells)[row_of_cell]
-            counts = np.bincount(inverse, shares, len(unique))
-            probabilities = counts / np.bincount(source_of_key, counts)[source_of_key]
+        probabilities = estimate_translations(inverse, np.concatenate(rows), unique >> _SHIFT)
         is_kept = probabilities >= _LEAST
         return cls(unique[is_kept], probabilities[is_kept].astype(np.float32))
 

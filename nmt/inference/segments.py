@@ -14,7 +14,7 @@ from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.prefixes import NO_PREFIX, Prefix
 from nmt.inference.results import Translation, join_lines
-from nmt.text.case import LetterCase, apply_case, copy_unusual_case
+from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans, separate_slots
 
 
@@ -154,7 +154,8 @@ class SegmentWriter:
     def _write_case(self, segment: Segment, text: str) -> str:
         """Return a translation in the letter case of its source; kept spans are not changed."""
         if segment.case is LetterCase.ORDINARY:
-            return copy_unusual_case(segment.text, text)
+            text = copy_unusual_case(segment.text, text)
+            return text if segment.prefix.text else copy_first_capital(segment.text, text)
         parts: list[str] = []
         end = 0
         for first, last in [*find_spans(text), (len(text), len(text))]:

@@ -69,6 +69,20 @@ def copy_unusual_case(source: str, translation: str) -> str:
     return translation
 
 
+def copy_first_capital(source: str, translation: str) -> str:
+    """Return a translation with a capital at its beginning if its source has one."""
+    first, word = _WORD.search(source), _WORD.search(translation)
+    if first is None or word is None or not first[0][0].isupper() or word[0] != word[0].lower():
+        return translation
+    begin = word.start()
+    capital = translation[begin].upper()
+    return (
+        f"{translation[:begin]}{capital}{translation[begin + 1 :]}"
+        if len(capital) == 1
+        else translation
+    )
+
+
 def _capitalize_long(match: re.Match[str]) -> str:
     word = match[0]
     is_lower = word == word.lower()  # iPhone stays

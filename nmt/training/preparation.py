@@ -13,17 +13,20 @@ from nmt.config import Config
 from nmt.config.data import list_reserved, list_tags
 from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
+from nmt.data.cleaning import clean_text
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
-from nmt.data.mixture import Mixture, list_pairs, list_weights
+from nmt.data.mixture import Mixture, SourcePairs, add_phrases, list_pairs, list_weights
 from nmt.data.noise import BatchNoise
+from nmt.data.phrases import load_phrases
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import Pair, evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_run_pairs, read_tests
+from nmt.text.context import split_context
 from nmt.text.source_words import SourceWords
 
 
@@ -81,9 +84,24 @@ def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Seque
     """
     if isinstance(corpus, PreparedCorpus):
         return _plan_prepared(config, corpus, tokenizer)
-    return [
-        _plan_stage(config, mixture, tokenizer) for mixture in corpus.stages or (corpus.mixture,)
+    mixtures = corpus.stages or (corpus.mixture,)
+    if config.data.phrases:
+        phrases = {source.name: _find_phrases(config, source) for source in corpus.mixture}
+        mixtures = tuple(add_phrases(each, phrases, config.data.phrases) for each in mixtures)
+    return [_plan_stage(config, mixture, tokenizer) for mixture in mixtures]
+
+
+def _find_phrases(config: Config, source: SourcePairs) -> list[Pair]:
+    """Return the phrases of a source as the model reads them: with its tag."""
+    if not source.is_read:
+        return []
+    tag = config.data.sources[source.name].tag
+    mark = f"{clean_text(tag)} " if tag is not None else ""
+    pairs = [
+        Pair(split_context(pair.source.removeprefix(mark))[1], pair.target) for pair in source.pairs
     ]
+    phrases = load_phrases(pairs, Path(config.cache_dir))
+    return [Pair(f"{mark}{phrase.source}", phrase.target) for phrase in phrases]
 
 
 def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[BatchPlan]:

@@ -160,6 +160,7 @@ def test_a_run_of_before_corpora_had_sources_is_read(
         typical_length_ratio=1.0,
         check_languages=False,
         noise=NoiseConfig.off(),
+        phrases=0.0,
     )
     assert read == replace(default, data=data)
     files.save(read, path)
@@ -174,6 +175,7 @@ def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_pat
         {
             "data.typical_length_ratio": 1.0,
             "data.check_languages": False,
+            "data.phrases": 0.0,
             "data.sources.written.columns": [0, 1],
         },
     )

@@ -14,7 +14,13 @@ from nmt.config.sources import SourceConfig
 from nmt.data.batches import Batches
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.encoded import EncodedCorpus, Sequences
-from nmt.data.mixture import list_pairs, list_weights, to_source_view
+from nmt.data.mixture import (
+    SourcePairs,
+    add_phrases,
+    list_pairs,
+    list_weights,
+    to_source_view,
+)
 from nmt.data.splitting import Pair
 
 
@@ -221,3 +227,20 @@ def test_weights_stand_over_the_labels_of_their_pair() -> None:
             # A pair is known by its length.
             assert weight == {4: 0.5, 3: 2.0, 6: 3.0}[int(cells.sum())]
     assert not batch["weights"][batch["target_segments"] == 0].any()
+
+
+@pytest.mark.parametrize(
+    ("share", "found", "added"),
+    [(0, 9, 0), (0.1, 9, 2), (0.5, 9, 9), (0.5, 3, 9), (0.9, 9, 18), (0.01, 9, 0), (0.5, 0, 0)],
+)
+def test_phrases_are_a_share_of_the_pairs_of_an_epoch(share: float, found: int, added: int) -> None:
+    """The most frequent ones, or all of them, each equally often."""
+    pairs = [Pair(f"{number}", f"n{number}") for number in range(10)]
+    phrases = {"a": [Pair(f"p{number}", f"q{number}") for number in range(found)], "b": []}
+    mixture = tuple(
+        SourcePairs(name, pairs[:size], 2, is_read=True) for name, size in {"a": 10, "b": 5}.items()
+    )
+    mixed = add_phrases(mixture, phrases, share)
+    assert mixed[:2] == mixture
+    assert list_pairs(mixed[2:]) == (phrases["a"] * 10)[:added]
+    assert not any(source.is_read for source in mixed[2:])

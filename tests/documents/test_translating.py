@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -12,7 +13,7 @@ from test_carrying import build
 from nmt.documents.files import read_document, write_translated
 from nmt.documents.formats import FORMATS, Document, DocumentOptions, extract, find_format
 from nmt.documents.translating import (
-    match_ending,
+    match_endings,
     needs_alignment,
     translate_document,
     translate_lines,
@@ -175,12 +176,26 @@ def test_which_texts_need_an_alignment(tagged: str, needed: bool) -> None:
         ("Los EE. UU", "The U.S.", "The U.S."),
         ("Mi casa", "My house...", "My house..."),
         ("Mi casa", "My house!", "My house!"),
+        ("20 libros 📚", "20 books 📚.", "20 books 📚"),
+        ("♪ Mi vida ♪", "♪ My life ♪.", "♪ My life ♪"),
+        ("Hola, {name}", "Hello, {name} .", "Hello, {name}"),
+        ("Mi casa: <https://a.b/c>", "My house: <https://a.b/c>.", "My house: <https://a.b/c>"),
+        ("(Mi casa.)", "(My house).", "(My house)."),
+        ("Mi casa\nMi perro.", "My house.\nMy dog.", "My house\nMy dog."),
+        ("Mi casa\nMi perro", "My house. My dog.", "My house. My dog"),
         ("", ".", "."),
         ("a", "", ""),
     ],
 )
 def test_a_title_gets_no_final_point(source: str, text: str, expected: str) -> None:
-    assert match_ending(source, text) == expected
+    assert match_endings(source, text)[0] == expected
+
+
+def test_words_keep_their_places_behind_a_removed_point() -> None:
+    text = "My house.\nMy dog."
+    words = [Word(*match.span(), None, ()) for match in re.finditer(r"\w+|\.", text)]
+    shorter, moved = match_endings("Mi casa\nMi perro", text, words)
+    assert [shorter[word.begin : word.end] for word in moved] == ["My", "house", "My", "dog"]
 
 
 def test_formats_are_told_by_name() -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from rich.console import Console
 from sample_configs import changed, configured
 from sample_corpora import complaint, configure, singles, table
 
 from nmt.config import Config, SourceConfig
 from nmt.data.corpus import Corpus
+from nmt.data.encoded import EncodedCorpus, load_encoded
 from nmt.data.mixture import SourcePairs
 from nmt.data.splitting import Pair
 from nmt.training.preparation import (
@@ -29,6 +34,7 @@ CORPUS = Corpus(MIXTURE, dev=TRAIN[:3], test=[], rejected={}, lines=40)
 def tiny(folder: Path) -> Config:
     changes = {
         "cache_dir": str(folder / "cache"),
+        "data.phrases": 0,
         "tokenizer.vocabulary_size": 5000,
         "tokenizer.min_characters_per_piece": 3,
         "training.batch_tokens": 128,
@@ -98,6 +104,53 @@ def test_batches_are_planned_of_train_and_of_dev(tmp_path: Path) -> None:
     assert dev is not None
     assert dev.pairs == 3
     assert plan_dev(config, replace(CORPUS, dev=[]), tokenizer) is None
+
+
+WORDS = [f"{a}{b}" for a in "bcdfg" for b in "aeiou"]
+
+
+def tagged_corpus() -> Corpus:
+    """Sentences whose words are translated one by one, from one source with a tag and another."""
+    draw = random.Random(1)
+    pairs = []
+    for _ in range(200):
+        words = [draw.choice(WORDS) for _ in range(4)]
+        pairs.append(Pair(" ".join(words), " ".join(f"{word}s" for word in words)))
+    tagged = [Pair(f"<2en> {pair.source}", pair.target) for pair in pairs]
+    mixture = (
+        SourcePairs("tagged", tagged, 1, is_read=True),
+        SourcePairs("patterns", pairs, 1, is_read=False),
+    )
+    return Corpus(mixture, dev=[], test=[], rejected={}, lines=200)
+
+
+def test_phrases_of_the_pairs_are_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the tag of their source, and not those of generated pairs."""
+    monkeypatch.setattr("nmt.data.phrases._FUNCTION_WORDS", 0)
+    planned: list[Sequence[Pair]] = []
+
+    def encode(pairs: Sequence[Pair], *arguments: Any) -> EncodedCorpus:
+        planned.append(pairs)
+        return load_encoded(pairs, *arguments)
+
+    monkeypatch.setattr("nmt.training.preparation.load_encoded", encode)
+    sources = {
+        "tagged": SourceConfig(kind="files", path="a.tsv", tag="<2en>"),
+        "patterns": SourceConfig(kind="patterns", pairs=200, split="train"),
+    }
+    config, corpus = tiny(tmp_path), tagged_corpus()
+    config = replace(config, data=replace(config.data, sources=sources, phrases=0.1))
+    tokenizer = prepare_tokenizer(config, corpus, console())
+    plan_training(config, corpus, tokenizer)
+    plan_training(replace(config, data=replace(config.data, phrases=0)), corpus, tokenizer)
+    assert planned[1] == corpus.train
+    assert planned[0][:400] == corpus.train
+    added = planned[0][400:]
+    assert len(added) == 20
+    assert Pair("<2en> ba", "bas") in added
+    assert all(pair.source.startswith("<2en> ") for pair in added)
 
 
 def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:
