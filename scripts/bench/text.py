@@ -5,8 +5,9 @@
 The test split is translated as it is, under each change of `text_changes.py`, and in paragraphs,
 which are compared with the same sentences translated one by one. BLEU ignores case. Spans of each
 kind of `text_spans.py` count as copied if they occur exactly once in the translation. The sources
-of the changes, spans and paragraphs are functions of --seed. From Spanish to English, chrF of
-`hard_texts.tsv` is printed too; --show shows those translations and the spans that were lost.
+of the changes, spans and paragraphs are functions of --seed. From Spanish to English, two tables
+written for this script follow: the share of `short_texts.tsv` that is right, and chrF of
+`hard_texts.tsv`. --show shows these translations and the spans that were lost.
 """
 
 from __future__ import annotations
@@ -44,6 +45,21 @@ class HardText(NamedTuple):
     references: Sequence[str]  # one or two
 
 
+class ShortText(NamedTuple):
+    """A line of `short_texts.tsv`."""
+
+    kind: str  # word, phrase, heading or label
+    source: str
+    references: Sequence[str]
+
+    def is_right(self, translation: str) -> bool:
+        """Whether a translation is a reference; the case of the first letter is ignored."""
+        return any(
+            translation[:1].lower() == reference[:1].lower() and translation[1:] == reference[1:]
+            for reference in self.references
+        )
+
+
 class Row(NamedTuple):
     """A row of the table."""
 
@@ -57,7 +73,7 @@ class Row(NamedTuple):
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells as text."""
-        value = f"{self.value:.1f}" + ("%" if self.measure == "copied" else "")
+        value = f"{self.value:.1f}" + ("%" if self.measure in ("copied", "right") else "")
         compared = ("", "")
         if self.baseline is not None:
             compared = (f"{self.baseline:.1f}", f"{self.value - self.baseline:+.1f}")
@@ -120,14 +136,17 @@ def run(arguments: argparse.Namespace) -> None:
     test = read_corpus(folder, console.print).scored_pairs("test")
     languages = folder.config.data.languages
     rows = list_rows(sample_pairs(test, arguments.sentences, arguments.seed), arguments, languages)
+    short_texts = read_short_texts(languages)
     hard_texts = read_hard_texts(languages)
     unit: dict[str, Any] = {"unit": arguments.unit} if arguments.unit else {}
     translator = Translator.load(folder.path, **unit)
     # A text of several rows is translated once.
     texts = list(dict.fromkeys(text for row in rows for text in row.texts))
+    texts += [text.source for text in short_texts]
     texts += [text.source for text in hard_texts]
     outputs = dict(zip(texts, translate_with_progress(translator, texts, console), strict=True))
     measured = measure(rows, outputs, languages[1])
+    measured += measure_short_texts(short_texts, outputs)
     if hard_texts:
         measured.append(measure_hard_texts(hard_texts, outputs))
     table = format_table(measured)
@@ -135,7 +154,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output:
         write_text(arguments.output, table + "\n")
     if arguments.show:
-        show(rows, hard_texts, outputs)
+        show(rows, [*short_texts, *hard_texts], outputs)
 
 
 def sample_pairs(pairs: Sequence[Any], count: int | None, seed: int) -> list[tuple[str, str]]:
@@ -242,11 +261,33 @@ def bleu(
 
 def read_hard_texts(languages: tuple[str, str]) -> list[HardText]:
     """Return the texts of `hard_texts.tsv`; none if the languages are not Spanish and English."""
-    if tuple(map(primary_subtag, languages)) != ("es", "en"):
-        return []
-    lines = read_table(FOLDER / "hard_texts.tsv")
+    lines = read_spanish_table("hard_texts.tsv", languages)
     texts = [[cell.replace("\\n", "\n") for cell in cells] for cells in lines]
     return [HardText(source, references) for source, *references in texts]
+
+
+def read_short_texts(languages: tuple[str, str]) -> list[ShortText]:
+    """Return the texts of `short_texts.tsv`, as `read_hard_texts`."""
+    lines = read_spanish_table("short_texts.tsv", languages)
+    return [ShortText(kind, source, references) for kind, source, *references in lines]
+
+
+def read_spanish_table(name: str, languages: tuple[str, str]) -> list[list[str]]:
+    """Return the cells of a table; none if the languages are not Spanish and English."""
+    is_spanish = tuple(map(primary_subtag, languages)) == ("es", "en")
+    return read_table(FOLDER / name) if is_spanish else []
+
+
+def measure_short_texts(texts: Sequence[ShortText], outputs: Mapping[str, str]) -> list[Row]:
+    """Return the rows of the short texts, by kind: the share that is right."""
+    rows = []
+    for kind in dict.fromkeys(text.kind for text in texts):
+        chosen = [text for text in texts if text.kind == kind]
+        translations = [outputs[text.source] for text in chosen]
+        right = [text.is_right(each) for text, each in zip(chosen, translations, strict=True)]
+        sources = [text.source for text in chosen]
+        rows.append(make_row(f"{kind}s", sources, translations, "right", percent(right)))
+    return rows
 
 
 def measure_hard_texts(texts: Sequence[HardText], outputs: Mapping[str, str]) -> Row:
@@ -266,10 +307,10 @@ def format_table(rows: Sequence[Row]) -> str:
 
 
 def show(
-    rows: Sequence[Sources], hard_texts: Sequence[HardText], outputs: Mapping[str, str]
+    rows: Sequence[Sources], texts: Sequence[ShortText | HardText], outputs: Mapping[str, str]
 ) -> None:
-    """Print the hard texts and the sentences whose spans were lost, with their translations."""
-    for text in hard_texts:
+    """Print short and hard texts, and sentences whose spans were lost, with their translations."""
+    for text in texts:
         print(f"\n{text.source}\n  = {outputs[text.source]}\n  ~ {text.references[0]}")
     for row in rows:
         for carrier in row.carriers:

@@ -189,6 +189,22 @@ def test_hard_texts_have_references_with_the_same_lines() -> None:
     assert text_bench.read_hard_texts(("es", "fr")) == []
 
 
+def test_short_texts_are_right_if_they_are_a_reference() -> None:
+    texts = text_bench.read_short_texts(("es", "en"))
+    kinds = Counter(text.kind for text in texts)
+    assert kinds == {"word": 120, "phrase": 80, "heading": 60, "label": 40}
+    assert len({text.source for text in texts}) == 300
+    assert text_bench.read_short_texts(("en", "es")) == []
+    outputs = {text.source: text.references[-1] for text in texts}
+    outputs[texts[0].source] = texts[0].references[0].title()
+    outputs[texts[1].source] += "."
+    rows = text_bench.measure_short_texts(texts, outputs)
+    assert [(row.name, row.value) for row in rows] == [
+        ("words", pytest.approx(100 * 119 / 120)),
+        *((f"{kind}s", 100) for kind in list(kinds)[1:]),
+    ]
+
+
 def measured(outputs: dict[str, str]) -> dict[tuple[str, str], Row]:
     rows = text_bench.list_rows(PAIRS, ARGUMENTS, ("es", "en"))
     # A perfect translator of everything that `outputs` lacks.
