@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nmt.config.decoding import ENGINES, QUANTIZATIONS, UNITS
-from nmt.documents.formats import LINES, NAMES, NAMING_ENCODING, find_format
+from nmt.documents.formats import (
+    FORMATS,
+    LINES,
+    NAMES,
+    NAMING_ENCODING,
+    UNKNOWN_EXTENSIONS,
+    find_format,
+)
 from nmt.errors import UserError, fail
 
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
@@ -147,7 +154,15 @@ def check_document(arguments: argparse.Namespace) -> None:
         if arguments.columns or (arguments.format and not arguments.file):
             option = "--columns" if arguments.columns else "--format"
             raise UserError(f"{option} is for a document: give it as --file")
+        suffix = arguments.file.suffix.lower() if arguments.file else ""
+        if suffix in UNKNOWN_EXTENSIONS and not arguments.format:
+            raise UserError(
+                f"{arguments.file} would be damaged as lines of text: --format has "
+                f"{', '.join(FORMATS)}, and lines for a file that is none"
+            )
         return
+    if arguments.columns and input_format(arguments) != "table":
+        raise UserError("--columns is for tables: leave it out, or set --format table")
     only_for_lines = {
         "--resume": arguments.resume,
         "--nbest": arguments.nbest > 1,

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,14 +26,9 @@ class UserError(Exception):
 def suggest(word: str, candidates: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the closest candidate, or else ``; choose from: …``."""
     candidates = sorted(candidates)
-    others = f"; choose from: {', '.join(candidates)}" if candidates else ""
-    return suggest_closest(word, candidates) or others
-
-
-def suggest_closest(word: str, candidates: Sequence[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the closest candidate; empty if none is close."""
-    match = get_close_matches(word, candidates, n=1, cutoff=0.5)
-    return f"; did you mean '{match[0]}'?" if match else ""
+    if match := get_close_matches(word, candidates, n=1, cutoff=0.5):
+        return f"; did you mean '{match[0]}'?"
+    return f"; choose from: {', '.join(candidates)}" if candidates else ""
 
 
 def fail(error: UserError) -> NoReturn:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
 from nmt.config.command_line import run_hydra
-from nmt.config.hydra_job import HydraJob
 from nmt.data.splitting import TEST, evenly
 from nmt.errors import exit_on_fixable_error
 from nmt.runs.resuming import job_config
@@ -31,12 +32,13 @@ SAMPLES = 5  # test translations printed at the end
 def run_job(composed: DictConfig) -> float | None:
     """Run one Hydra job; return the best dev BLEU, which a sweeper may optimize."""
     console = make_console()
-    job = HydraJob.current()
-    if job.is_sweep:
+    job = HydraConfig.get()
+    overrides = list(job.overrides.task)
+    if job.mode == RunMode.MULTIRUN:
         configuration, runs_dir = OmegaConf.to_yaml(composed), Path(composed.runs_dir)
-        return run_sweep_job(job, configuration, runs_dir, console)
+        return run_sweep_job(job.job.num + 1, overrides, configuration, runs_dir, console)
     with exit_on_fixable_error():  # Hydra would add a line
-        config = job_config(composed, job.overrides)
+        config = job_config(composed, overrides)
         set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
         if run.written_here:

@@ -21,7 +21,7 @@ WRONG = {
     "model=smal": "unknown model 'smal'; did you mean 'small'?",
     "modle=small": "'modle'; did you mean 'model'?",
     "model.d_model=wide": "'model.d_model'",
-    "model.num_heads=7": "model.d_model=128 must be divisible by model.num_heads=7",
+    "model.num_heads=7": "model.d_model=128 is not divisible by num_heads=7",
     f"data.train=x data=files {' '.join(LANGUAGES)}": "data.train=x does not exist",
     "data.train=x data=files": "as in data.source_language=de data.target_language=en",
     "data=tatoeba data.archive=climbing.zip": "points outside",

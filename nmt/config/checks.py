@@ -16,7 +16,7 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-from nmt.errors import UserError, suggest_closest
+from nmt.errors import UserError
 
 # A key without a default: its value is set in a YAML file, or missing. OmegaConf's own mark,
 # written out so that the types do not import OmegaConf.
@@ -28,7 +28,6 @@ class Valid(NamedTuple):
 
     description: str
     accepts: Callable[[Any], object]  # whether a value is valid: its truth counts
-    choices: tuple[str, ...] = ()
 
 
 def at_least(least: float) -> Valid:
@@ -53,7 +52,7 @@ def inside(low: float, high: float) -> Valid:
 
 def one_of(*choices: str) -> Valid:
     """Return the choices."""
-    return Valid(f"one of {', '.join(choices)}", lambda value: value in choices, choices)
+    return Valid(f"one of {', '.join(choices)}", lambda value: value in choices)
 
 
 # Static row lengths in tokens; they are stored in 16 bits.
@@ -83,8 +82,7 @@ def read_valid(schema: type) -> dict[str, Valid]:
 def check_value(key: str, value: Any, valid: Valid) -> None:
     """Check a single value."""
     if not valid.accepts(value):
-        closest = suggest_closest(str(value), valid.choices)
-        raise UserError(f"{key} must be {valid.description}, got {value}{closest}")
+        raise UserError(f"{key} must be {valid.description}, got {value}")
 
 
 def check_values(config: Any, prefix: str = "") -> None:

@@ -49,7 +49,7 @@ _CHANGEABLE_ON_START = re.compile(
 )
 
 # Keys that a prepared corpus determines, and exceptions that only matter in training.
-_DETERMINED_BY_PREPARATION = re.compile(r"data\..+|tokenizer(\..*)?")
+_DETERMINED_BY_PREPARATION = re.compile(r"data\..+|tokenizer(\..*)?|training\.row_lengths")
 _DETERMINED_BY_TRAINING = re.compile(
     r"data\.(prepared|temperature|stages(\..*)?|sources\.\w+\.weight)"
 )
@@ -116,16 +116,9 @@ def apply_prepared(
         if re.fullmatch(r"data\..+", key) and key != "data.prepared":
             value = OmegaConf.select(composed, key)
             OmegaConf.update(data, key.removeprefix("data."), value, merge=False)
-    lengths = sorted(set(stored["prepare"]["row_lengths"]))
-    requested = composed.training.row_lengths
-    if "training.row_lengths" in keys and sorted(set(requested)) != lengths:
-        raise UserError(
-            f"training.row_lengths must be {lengths}, as in data.prepared={folder}, got "
-            f"{requested}: leave it out, or prepare the corpus with prepare.row_lengths"
-        )
     composed.data = data
     composed.tokenizer = OmegaConf.structured(TokenizerConfig(**stored["tokenizer"]))
-    composed.training.row_lengths = lengths
+    composed.training.row_lengths = sorted(set(stored["prepare"]["row_lengths"]))
 
 
 def combine_for_start(
@@ -185,11 +178,7 @@ def combine_for_start(
 
 
 def _keep_tokenizer(composed: DictConfig, stored: Config, folder: Path) -> None:
-    """Set the tokenizer of another run.
-
-    Raises:
-        UserError: the new run has contexts, and the tokenizer has no piece for their mark.
-    """
+    """Set the tokenizer of another run."""
     if composed.data.context and not stored.data.context:
         raise UserError(
             f"data.context={composed.data.context} needs a tokenizer with a piece for its mark, "

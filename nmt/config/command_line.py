@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import hydra
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -105,11 +106,9 @@ def _raised_in(error: BaseException, package: str) -> bool:
 
 def explain_hydra_error(error: BaseException) -> str:
     """Return a one-line message, without Hydra's advice on how to extend the schema."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OmegaConfBaseException):
-            return files.explain_omegaconf_error(cause)
-        cause = cause.__cause__
+    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
+    if isinstance(cause, OmegaConfBaseException):
+        return files.explain_omegaconf_error(cause)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"unknown {group or 'configuration'} '{name}'{suggest(name, error.options or ())}"
@@ -141,3 +140,18 @@ def list_missing_languages(overrides: Sequence[str]) -> list[str]:
     files.set_languages(data)
     keys = ("source_language", "target_language")
     return [f"data.{key}" for key in keys if OmegaConf.is_missing(data, key)]
+
+
+def make_command(overrides: Sequence[str]) -> list[str]:
+    """Return the command that runs one job alone, with the configuration files of this process."""
+    job = HydraConfig.get()
+    options = ["--config-name", str(job.job.config_name)]
+    names = {"main": "--config-path", "command-line": "--config-dir"}
+    for source in job.runtime.config_sources:
+        if source.provider in names:
+            options += [names[source.provider], source.path]
+    # The search path is passed on; other settings of Hydra belong to the sweep.
+    pattern = r"\+{0,2}hydra\.searchpath="
+    search_paths = [override for override in job.overrides.hydra if re.match(pattern, override)]
+    command = [sys.executable, "-m", "nmt.train", *options]
+    return [*command, *overrides, *search_paths, "hydra.mode=RUN"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from nmt.config.checks import check_value, one_of
 from nmt.config.data import guess_languages, pass_on
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig, check_preparation
-from nmt.config.schema import SOURCES, Config, check_config, list_sibling_keys
+from nmt.config.schema import SOURCES, Config, check_config, list_keys
 from nmt.config.sources import SOURCE_KINDS, locate_at_opus
 from nmt.config.tokenizer import resolve_tokenizer
 from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
@@ -58,13 +58,13 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
     """Return a composed configuration as an object of the schema."""
     try:
         data = composed.get("data")
-        if isinstance(data, DictConfig):  # else the merge with the schema reports the wrong type
+        # Else the merge with the schema reports the wrong type.
+        has_sources = isinstance(data, DictConfig) and isinstance(data.get("sources"), DictConfig)
+        if has_sources:
             set_languages(data)
             _check_languages(data)
-        has_sources = isinstance(data, DictConfig) and isinstance(data.get("sources"), DictConfig)
-        sources = OmegaConf.to_yaml(data.sources) if has_sources else ""
-        OmegaConf.resolve(composed)
-        values = cast(dict[str, Any], OmegaConf.to_container(composed))
+            sources = OmegaConf.to_yaml(data.sources)
+        values = cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
         if has_sources:
             for name, source in values["data"]["sources"].items():
                 if not isinstance(source, dict):
@@ -79,8 +79,8 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
         if missing := sorted(OmegaConf.missing_keys(typed)):
             raise UserError(_missing_key_message(missing[0], typed))
         config: Any = OmegaConf.to_object(typed)
-        config.data = locate_at_opus(config.data)
-        config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
+        locate_at_opus(config.data)
+        resolve_tokenizer(config.tokenizer, config.data.languages[0])
         return config
     except OmegaConfBaseException as error:
         raise UserError(explain_omegaconf_error(error)) from error
@@ -117,11 +117,7 @@ def _check_languages(data: DictConfig) -> None:
 
 
 def _schema(composed: DictConfig) -> DictConfig:
-    """Return the schema for the kind of the configured model, which determines its keys.
-
-    Raises:
-        UserError: the kind is unknown.
-    """
+    """Return the schema for the kind of the configured model, which determines its keys."""
     model = composed.get("model")
     kind = model.get("kind") if isinstance(model, DictConfig) else None
     if kind is None:
@@ -186,10 +182,7 @@ def _check_plain_values(text: str) -> None:
 
 def to_yaml(config: Config) -> str:
     """Return the configuration as YAML."""
-    plain = asdict(config)
-    if config.data.prepared is None:
-        del plain["data"]["prepared"]
-    return OmegaConf.to_yaml(OmegaConf.create(plain))
+    return OmegaConf.to_yaml(OmegaConf.structured(config))
 
 
 def save(config: Config, path: Path) -> None:
@@ -201,17 +194,17 @@ def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
     """Return a one-line message with the key and, if it is unknown, the closest valid one."""
     key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # without list indices
     reason = str(error.msg or error).splitlines()[0]
-    if isinstance(error, ConfigAttributeError | ConfigKeyError):
-        for kind, model in MODEL_CONFIGS.items():
-            if key in (f"model.{item.name}" for item in fields(model)):
-                return f"configuration key '{key}' needs model.kind={kind}: choose such a model"
-    if key and key not in list_sibling_keys(key):
-        return unknown_key_message(key)
-    return f"configuration key '{key}': {reason}" if key else reason
+    if not isinstance(error, ConfigAttributeError | ConfigKeyError):
+        return f"configuration key '{key}': {reason}" if key else reason
+    for kind, model in MODEL_CONFIGS.items():
+        if key in (f"model.{item.name}" for item in fields(model)):
+            return f"configuration key '{key}' needs model.kind={kind}: choose such a model"
+    group = key.removesuffix(str(error.key))
+    return unknown_key_message(key, [f"{group}{name}" for name in cast(Any, error.parent_node)])
 
 
-def unknown_key_message(key: str) -> str:
+def unknown_key_message(key: str, siblings: Sequence[str] = ()) -> str:
     """Return the message for an unknown key, with a suggestion."""
     renamed = RENAMED_KEYS.get(key)
-    hint = f"; write {renamed}" if renamed else suggest(key, list_sibling_keys(key))
+    hint = f"; write {renamed}" if renamed else suggest(key, {*siblings, *list_keys()})
     return f"unknown configuration key '{key}'{hint}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from nmt.config.checks import MISSING, PositiveFloat, PositiveInt, Valid, between, one_of
@@ -10,6 +10,7 @@ from nmt.errors import UserError
 from nmt.model import sizes
 
 Dropout = Annotated[float, between(0, 0.95)]
+UNSET_DROPOUT = 0.1  # for summaries of models before training, where only a value above 0 matters
 QK_NORM = Valid("false, true or self", lambda value: value in sizes.QK_NORMS)
 
 
@@ -31,6 +32,15 @@ class ModelConfig:
     lora_rank: PositiveInt | None = MISSING
     # Name patterns of the matrices that have adapters. null: see `Model.add_adapters`.
     lora_on: list[str] | None = MISSING
+
+    def make_sizes(self, vocabulary_size: int) -> sizes.Sizes | sizes.RecurrentSizes:
+        """Return the sizes of the model; a dropout of None counts as `UNSET_DROPOUT`."""
+        arguments = asdict(self)
+        del arguments["name"], arguments["kind"], arguments["lora_rank"], arguments["lora_on"]
+        if self.dropout is None:
+            arguments["dropout"] = UNSET_DROPOUT
+        kind = sizes.RecurrentSizes if isinstance(self, RecurrentConfig) else sizes.Sizes
+        return kind(vocabulary_size=vocabulary_size, **arguments)
 
 
 @dataclass
@@ -82,62 +92,16 @@ def check_model(config: ModelConfig) -> None:
         raise UserError(
             "model.lora_on is empty: give name patterns of matrices, such as [value,inner]"
         )
-    if isinstance(config, TransformerConfig):
-        _check_transformer(config)
-    if isinstance(config, RecurrentConfig):
-        _check_recurrent(config)
-
-
-def _check_transformer(config: TransformerConfig) -> None:
-    _check_heads("model.d_model", config.d_model, config.num_heads)
-    if config.positions in sizes.SINUSOIDAL and config.d_model % 2:
-        raise UserError(
-            f"model.d_model must be even for sinusoidal positions, got {config.d_model}"
-        )
-    if config.attention_kernel == "fused" and config.attention_dropout:
+    if (
+        isinstance(config, TransformerConfig)
+        and config.attention_kernel == "fused"
+        and config.attention_dropout
+    ):
         raise UserError(
             "model.attention_kernel=fused needs model.attention_dropout=0, got "
             f"{config.attention_dropout}"
         )
-    if config.positions == "rotary" and config.d_model // config.num_heads % 2:
-        raise UserError(
-            "model.positions=rotary needs an even model.d_model / model.num_heads, got "
-            f"{config.d_model // config.num_heads}"
-        )
-    _check_variants(config)
-
-
-def _check_variants(config: TransformerConfig) -> None:
-    """Check how heads share the model's width and their keys and values."""
-    shared = config.key_value_heads
-    if shared is None:
-        return
-    if config.num_heads % shared:
-        raise UserError(
-            f"model.key_value_heads={shared} must divide model.num_heads={config.num_heads}"
-        )
-    if shared < config.num_heads and (config.heads == "pooled" or not config.attention_output):
-        required = "heads=split" if config.heads == "pooled" else "attention_output=true"
-        raise UserError(
-            f"model.key_value_heads={shared} needs model.{required}: heads that share values "
-            "differ in their output projection only"
-        )
-
-
-def _check_recurrent(config: RecurrentConfig) -> None:
-    if config.state_width % 2:
-        raise UserError(
-            "model.state_width must be even, since each direction of the encoder has half of it, "
-            f"got {config.state_width}"
-        )
-    if config.attention == "cross":
-        _check_heads("model.state_width", config.state_width, config.num_heads)
-    elif config.num_heads > 1:
-        raise UserError(
-            f"model.attention={config.attention} needs model.num_heads=1, got {config.num_heads}"
-        )
-
-
-def _check_heads(key: str, width: int, heads: int) -> None:
-    if width % heads:
-        raise UserError(f"{key}={width} must be divisible by model.num_heads={heads}")
+    try:
+        config.make_sizes(vocabulary_size=1)
+    except ValueError as error:
+        raise UserError(f"model.{error}") from error

@@ -10,8 +10,6 @@ from nmt.config.checks import MISSING, at_least, between, check_value, check_val
 from nmt.config.data import DataConfig, check_data
 from nmt.config.decoding import DecodingConfig
 from nmt.config.model import MODEL_CONFIGS, ModelConfig, check_model
-from nmt.config.preparation import PrepareConfig
-from nmt.config.sources import SourceConfig
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.config.training import TrainingConfig, check_training
 
@@ -65,18 +63,6 @@ def list_keys(schema: Any = Config, prefix: str = "") -> list[str]:
         for group in filter(is_dataclass, groups):
             keys += list_keys(group, f"{key}.")
     return list(dict.fromkeys(keys))
-
-
-def list_sibling_keys(key: str) -> list[str]:
-    """Return the keys that a misspelt ``key`` may mean: for a source, the keys of sources."""
-    if key.startswith("data.tests."):
-        return [key]  # any name is valid
-    if key.split(".")[0] in ("output", "prepare"):
-        return ["output", "prepare", *list_keys(PrepareConfig, "prepare.")]
-    if not key.startswith(f"{SOURCES}."):
-        return list_keys()
-    source = ".".join(key.split(".")[:3])  # any name is valid
-    return [source, *list_keys(SourceConfig, f"{source}.")]
 
 
 def check_config(config: Config) -> None:

@@ -114,16 +114,15 @@ def list_paths(source: SourceConfig) -> list[str]:
     return [source.path] if isinstance(source.path, str) else list(source.path or ())
 
 
-def locate_at_opus(data: DataConfig) -> DataConfig:
-    """Return the configuration with the address of every source that is named as at OPUS.
+def locate_at_opus(data: DataConfig) -> None:
+    """Set the address of every source that is named as at OPUS.
 
     Raises:
         UserError: a name is not a corpus and its version.
     """
     languages = (data.source_language, data.target_language)
     first, second = sorted(languages)
-    sources = dict(data.sources)
-    for name, source in sources.items():
+    for name, source in data.sources.items():
         if source.opus is None:
             continue
         key = f"{source_key(name, 'opus')}={source.opus}"
@@ -131,10 +130,10 @@ def locate_at_opus(data: DataConfig) -> DataConfig:
             raise UserError(f"{key} contradicts its url {source.url}: leave one of them out")
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", source.opus):
             raise UserError(f"{key} must name a corpus and its version, such as TED2020/v1")
-        url = f"https://object.pouta.csc.fi/OPUS-{source.opus}/moses/{first}-{second}.txt.zip"
-        members = source.members or [f".{language}" for language in languages]
-        sources[name] = replace(source, opus=None, url=url, members=members)
-    return replace(data, sources=sources)
+        address = f"https://object.pouta.csc.fi/OPUS-{source.opus}/moses"
+        source.url = f"{address}/{first}-{second}.txt.zip"
+        source.members = source.members or [f".{language}" for language in languages]
+        source.opus = None
 
 
 def resolve_same_sources(data: DataConfig) -> DataConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from nmt.config.checks import MISSING, NonNegativeInt, at_least, between, one_of
@@ -40,9 +40,8 @@ def check_tokenizer(config: TokenizerConfig) -> None:
         )
 
 
-def resolve_tokenizer(config: TokenizerConfig, source_language: str) -> TokenizerConfig:
-    """Return the configuration with a value for ``lowercase_source``."""
-    if config.lowercase_source is not None:
-        return config
-    lowercases = config.kind != "wordpiece" and not has_capital_nouns(source_language)
-    return replace(config, lowercase_source=lowercases)
+def resolve_tokenizer(config: TokenizerConfig, source_language: str) -> None:
+    """Set ``lowercase_source`` if it is null."""
+    if config.lowercase_source is None:
+        has_capitals = has_capital_nouns(source_language)
+        config.lowercase_source = config.kind != "wordpiece" and not has_capitals

@@ -83,9 +83,6 @@ def list_later_keys(stored: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``data`` group of an older run in today's form.
 
-    Version 0.1 had one corpus and no sources; 0.2 had the kinds ``grammar``, ``tsv`` and
-    ``parallel``.
-
     Raises:
         UserError: a stored value is invalid.
     """

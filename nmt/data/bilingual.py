@@ -30,6 +30,7 @@ _CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
 _HEAD = 8192  # bytes in which the header of a catalogue names its encoding
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
+_UNCLOSED = re.compile(r'\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*+$')
 _MOST_LANGUAGES = 8  # that an error names
 _MOST_LINES = 5_000  # of one message: polib's time grows with their square
 
@@ -182,6 +183,8 @@ def parse_po(text: str) -> polib.POFile:
 
     begin = 0
     for number, line in enumerate(text.splitlines()):
+        if _UNCLOSED.match(line):
+            raise UserError(f"a quote in line {number + 1} of the gettext catalogue is not closed")
         if line.lstrip("#~ \t").startswith("msg"):
             begin = number
         if number - begin > _MOST_LINES:

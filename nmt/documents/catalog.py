@@ -17,7 +17,7 @@ import yaml
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, mark_plain
+from nmt.documents.marked import MarkedText, is_message_format, mark_plain
 from nmt.errors import UserError
 from nmt.text.spans import find_spans, has_letters_outside
 
@@ -48,7 +48,6 @@ _CODE = re.compile(
 )
 _LONGEST_CODE = 200  # characters; longer ones are texts if they have white space
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character
-_CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")  # ICU's message format
 
 
 class _String(NamedTuple):
@@ -278,7 +277,7 @@ def _is_translatable(value: str) -> bool:
         is_code = core.isascii() and len(core.split(maxsplit=1)) == 1
     else:
         is_code = bool(_CODE.fullmatch(core))
-    if is_code or _CHOICE.search(core) or _SURROGATE.search(core):
+    if is_code or is_message_format(core) or _SURROGATE.search(core):
         return False
     return has_letters_outside(core, list(find_spans(core)))
 

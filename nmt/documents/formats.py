@@ -69,6 +69,13 @@ LINES = "lines"  # a file of sentences, not a document
 NAMES = (LINES, *FORMATS)
 
 
+# Of documents in none of these formats: as lines of text, they would be damaged.
+UNKNOWN_EXTENSIONS = frozenset(
+    """.adoc .ass .doc .dtd .epub .ini .pdf .php .pptx .properties .resx .rst .rtf .ssa .strings
+    .tex .toml .xlsx .xml""".split()
+)
+
+
 def find_format(path: PurePath) -> str:
     """Return the name of the format that a file name tells."""
     suffix = path.suffix.lower()

@@ -28,8 +28,14 @@ from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left
 
 # Not translated; inside of a sentence, and between sentences.
 _KEPT = frozenset("code kbd math output samp svg var".split())
-_SKIPPED = frozenset("audio canvas iframe object pre script style template textarea video".split())
+_SKIPPED = frozenset("audio canvas iframe object pre script style textarea video".split())
 _TRANSLATED_ATTRIBUTES = frozenset("alt title placeholder aria-label".split())
+# Others, of some tags only.
+_TRANSLATED_IN = {
+    "label": re.compile("<(?:optgroup|option|track)", re.IGNORECASE),
+    "value": re.compile(r"<input\b[^>]*\btype=[\"']?(?:button|reset|submit)\b", re.IGNORECASE),
+    "content": re.compile(r"<meta\b[^>]*=[\"']?(?:\w+:)?(?:description|title)\b", re.IGNORECASE),
+}
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 _LISTED = frozenset(("a", "label"))  # beside each other, without other text, they are a list
 _CHARSET = re.compile(
@@ -114,7 +120,7 @@ class HtmlDocument:
                 is_kept = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
                 if (is_kept or is_symbol) and i in self._closing:
                     end = self._closing[i] + 1
-                if end == i + 1 or is_symbol:
+                if token.name not in ("script", "style"):
                     yield from self._find_attributes(i)
                 is_inline = token.name in INLINE | EMPTY | _KEPT or token.name == "br"
             if is_inline:
@@ -146,7 +152,9 @@ class HtmlDocument:
             return
         for match in _ATTRIBUTE.finditer(self._raw[index]):
             name, value = match[1].lower(), match[2] or ""
-            if name in _TRANSLATED_ATTRIBUTES and value[:1] in "\"'" and has_letters(value):
+            tag = _TRANSLATED_IN.get(name)
+            is_translated = name in _TRANSLATED_ATTRIBUTES or (tag and tag.match(self._raw[index]))
+            if is_translated and value[:1] in "\"'" and has_letters(value):
                 text = mark_plain(_collapse(value[1:-1]))
                 yield _Attribute(index, match.start(2) + 1, match.end(2) - 1, text)
 

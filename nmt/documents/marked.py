@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -91,6 +92,7 @@ def delete_characters(marked: MarkedText, indices: list[int]) -> MarkedText:
     return MarkedText("".join(parts), tuple(marks))
 
 
+_CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _KEPT = range(0xF000, 0xF8F0)  # private characters, which are kept spans: `nmt.text.spans`
 
 
@@ -171,6 +173,11 @@ def mark_plain(text: str) -> MarkedText:
 def has_letters(text: str) -> bool:
     """Whether a text has anything to translate."""
     return any(map(str.isalpha, text))
+
+
+def is_message_format(text: str) -> bool:
+    """Whether a text chooses between texts, by plural or gender, in ICU's message format."""
+    return _CHOICE.search(text) is not None
 
 
 def has_only_symbols(text: str) -> bool:

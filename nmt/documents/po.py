@@ -13,7 +13,7 @@ import polib
 
 from nmt.data.bilingual import decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, mark_plain
+from nmt.documents.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.errors import UserError
 
 _CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
@@ -74,7 +74,7 @@ class PoDocument:
             if len(kept) >= (forms if has_plural else 1):
                 continue
             texts = [entry.msgid, entry.msgid_plural][has_plural and forms == 1 :][: 1 + has_plural]
-            if has_letters("".join(texts)):
+            if has_letters("".join(texts)) and not is_message_format(entry.msgid):
                 count = forms if has_plural else 0
                 yield _Message(begin, tuple(texts), kept, count, entry.fuzzy)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from nmt.data.columns import list_names
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, mark_plain
+from nmt.documents.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.errors import UserError
 
 _DELIMITERS = ",;\t"
@@ -189,7 +189,7 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
 
 def _is_translatable(value: str) -> bool:
     """Whether a cell is a text and no formula."""
-    return has_letters(value) and not value.startswith("=")
+    return has_letters(value) and not value.startswith("=") and not is_message_format(value)
 
 
 def extract(data: bytes, options: DocumentOptions) -> TableDocument:

@@ -1,19 +1,21 @@
-"""Plain text: its paragraphs and the items of its lists."""
+"""Plain text: its paragraphs, the items of its lists, and the lines that an e-mail quotes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, mark_plain
 
-# Lines up to a blank one, or one that begins with the mark of a list.
-_PARAGRAPH = re.compile(
-    r"[^\s\ufeff](?:.*\S)?"
-    r"(?:[^\S\n]*\n(?![^\S\n]*(?:\n|[-*•·–—]\s|\d+[.)]\s))[^\S\n]*\S(?:.*\S)?)*"
-)
+_LINE = re.compile(r"[^\n]*(?:\n|$)")
+# White space, and the signs of a quotation in an e-mail.
+_INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
+# A line of nothing but such signs separates; "-- " is the one before a signature.
+_RULE = re.compile(r"[-–—=_~*#+.]{2,}")
+# What begins an item of a list, or a line of a dialogue.
+_MARK = re.compile(r"[-*•·–—]\s|[–—]\w|(?:\d+|[A-Za-z]|[IVX]+|[ivx]+)[.)]\s")
 
 
 class TextDocument:
@@ -21,11 +23,13 @@ class TextDocument:
 
     def __init__(self, data: bytes) -> None:
         self._text, self._encoding = decode(data)
-        self._spans = [match.span() for match in _PARAGRAPH.finditer(self._text)]
+        self._spans = list(_find_paragraphs(self._text))
         self.segments: Sequence[MarkedText] = [self._read(*span) for span in self._spans]
 
     def _read(self, begin: int, end: int) -> MarkedText:
-        return mark_plain(" ".join(self._text[begin:end].split()))
+        first, *others = self._text[begin:end].split("\n")
+        lines = [first, *(line[_measure_indent(line) :] for line in others)]
+        return mark_plain(" ".join(" ".join(lines).split()))
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the text with other paragraphs: see `Document.fill`."""
@@ -41,6 +45,31 @@ class TextDocument:
             ]
             done = end
         return "".join([*parts, self._text[done:]]).encode(self._encoding)
+
+
+def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the characters [begin, end) of paragraphs, without white space around them."""
+    begin = end = depth = 0
+    for match in _LINE.finditer(text):
+        indent = _measure_indent(match[0])
+        content = match[0][indent:].rstrip()
+        is_text = bool(content) and not _RULE.fullmatch(content)
+        quotes = match[0].count(">", 0, indent)
+        continues = is_text and quotes == depth and not _MARK.match(content)
+        if begin < end and not continues:
+            yield begin, end
+            begin = end
+        if is_text:
+            begin = begin if begin < end else match.start() + indent
+            end = match.start() + indent + len(content)
+            depth = quotes
+    if begin < end:
+        yield begin, end
+
+
+def _measure_indent(line: str) -> int:
+    match = _INDENT.match(line)
+    return match.end() if match else 0
 
 
 def extract(data: bytes, options: DocumentOptions) -> TextDocument:

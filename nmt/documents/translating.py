@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
-from nmt.documents.marked import MarkedText, has_letters
+from nmt.documents.marked import MarkedText, has_letters, has_only_symbols
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import group_lines
 from nmt.inference.results import TermUse, Translation, Word, join_lines
@@ -19,6 +19,7 @@ from nmt.text.context import PreviousSentences, add_contexts
 
 _FINAL_MARKS = frozenset(".,;:!?…。！？：；、，؟؛۔")
 _DOTTED = re.compile(r"(?:\.|…|(?<!\w)(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2})\.$")  # "...", "p.m."
+_ELEMENT = "element"  # in place of the character that stands for one
 CHUNK = 256  # texts that are searched together
 
 
@@ -49,8 +50,8 @@ class DocumentReport:
 
     Attributes:
         segments: texts, repeated ones included.
-        lost_spans: URLs, numbers and other kept spans that the model left out; they were inserted
-            where they most likely belong.
+        lost_spans: URLs, numbers and other kept spans that the model left out, "element" for each
+            element; they were inserted where they most likely belong.
         unaligned: texts whose markup was placed by position: an ensemble, or a model without
             attention, does not align words.
         untranslated: texts that stay as they were, as their translations are empty.
@@ -188,7 +189,9 @@ def _chunk(
 
 
 def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool) -> None:
-    report.lost_spans += translation.lost_spans
+    report.lost_spans += tuple(
+        _ELEMENT if has_only_symbols(span) else span for span in translation.lost_spans
+    )
     report.unaligned += is_unaligned
     report.terms += translation.terms
 

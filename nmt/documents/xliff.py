@@ -14,7 +14,7 @@ from lxml import etree
 
 from nmt.data.languages import are_variants, covers_tag
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters
+from nmt.documents.marked import MarkedText, has_letters, is_message_format
 from nmt.documents.xml import (
     Edits,
     Element,
@@ -165,7 +165,8 @@ class _Exchange:
         unit = _Unit(source, [], [], target)
         for part in parts:
             segment = read_segment(self._document, part, self._classify, keeps_space=keeps_space)
-            if has_letters(segment.marked.text):
+            text = segment.marked.text
+            if has_letters(text) and not is_message_format(text):
                 unit.parts.append(part)
                 unit.segments.append(segment)
         return unit

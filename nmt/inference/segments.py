@@ -15,7 +15,7 @@ from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.prefixes import NO_PREFIX, Prefix
 from nmt.inference.results import Translation, join_lines
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
-from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans, separate_slots
+from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans, space_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class SegmentWriter:
         begin = len(prefix.text) if text.startswith(prefix.text) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])
         if count:
-            text = restore_spans(separate_slots(segment.text, text), segment.spans)[0]
+            text = restore_spans(space_slots(segment.text, text), segment.spans)[0]
         begin_text = show_spans(prefix.text, segment.spans)
         if text.startswith(begin_text):
             text = prefix.written + text.removeprefix(begin_text)

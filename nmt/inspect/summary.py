@@ -71,11 +71,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             model = folder.load_model()
         counted, vocabulary_size = count_by_part(model), model.vocabulary_size
     from nmt.analysis.anatomy import terminal
-    from nmt.runs.building import make_sizes
 
     batches = arguments.batch or _batches(config)
     longest = max(length for _, length in batches)
-    costs = make_sizes(config.model, vocabulary_size).costs
+    costs = config.model.make_sizes(vocabulary_size).costs
     flops = costs.count_flops(source_length=longest, target_length=longest)
     console.print(f"{config.model.name}: {costs.describe()}")
     for table in (

@@ -109,7 +109,9 @@ class AttentionSizes(_Sizes):
                 "'own', and an output projection"
             )
         if self.rotary and self.head_width % 2:
-            raise ValueError(f"rotary heads must have an even width, got {self.head_width}")
+            raise ValueError(
+                f"d_model / num_heads must be even for rotary positions, got {self.head_width}"
+            )
 
     @property
     def head_width(self) -> int:
@@ -161,6 +163,8 @@ class BlockSizes(_Sizes):
         )
         _check_rates(dropout=self.dropout, ffn_dropout=self.ffn_dropout)
         _ = self.cross_attention, self.self_attention  # they check the other fields
+        if self.positions in SINUSOIDAL and self.d_model % 2:
+            raise ValueError(f"d_model must be even for sinusoidal positions, got {self.d_model}")
 
     @property
     def hidden_width(self) -> int:
@@ -249,6 +253,10 @@ class RecurrentSizes(_Sizes):
         if self.attention != "cross" and self.num_heads != 1:
             raise ValueError(
                 f"attention={self.attention!r} needs num_heads=1, got {self.num_heads}"
+            )
+        if self.state_width % self.num_heads:
+            raise ValueError(
+                f"state_width={self.state_width} is not divisible by num_heads={self.num_heads}"
             )
         _ = self.cross_attention
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.data.tokenizer import find_tokenizer_file
 from nmt.errors import UserError, attach_filename
-from nmt.runs.building import check_weight, choose_weights, make_sizes
+from nmt.runs.building import check_weight, choose_weights
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.custom_model import read_model_name
 from nmt.runs.folder import COMPONENTS_FILE, CONFIG_FILE, CORPUS_FILE, RunFolder
@@ -112,7 +112,7 @@ def open_run(origin: Path) -> RunFolder:
 
 def _inference_sizes(run: RunFolder, vocabulary_size: int) -> dict[str, Any]:
     """Return the model's sizes without its dropout rates, which only training uses."""
-    sizes = asdict(make_sizes(run.config.model, vocabulary_size))
+    sizes = asdict(run.config.model.make_sizes(vocabulary_size))
     return {name: size for name, size in sizes.items() if "dropout" not in name}
 
 

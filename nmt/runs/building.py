@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nmt.config import Config, ModelConfig, RecurrentConfig
+from nmt.config import Config
 from nmt.errors import UserError
-from nmt.model.sizes import RecurrentSizes, Sizes
+from nmt.model.sizes import RecurrentSizes
 from nmt.runs.custom_model import ModelClass, build_custom
 
 if TYPE_CHECKING:  # loads Keras
@@ -21,7 +20,6 @@ if TYPE_CHECKING:  # loads Keras
 
 # Keras's names of the matrices A and B of an adapter; the adapted matrix is "kernel".
 ADAPTER_A, ADAPTER_B = "lora_kernel_a", "lora_kernel_b"
-UNSET_DROPOUT = 0.1  # for summaries of models before training, where only a value above 0 matters
 
 
 def set_seed(seed: int) -> None:
@@ -53,7 +51,7 @@ def build_model(
     Raises:
         UserError: see `build_custom`.
     """
-    sizes = make_sizes(config.model, vocabulary_size)
+    sizes = config.model.make_sizes(vocabulary_size)
     if model_class is not None:
         return build_custom(model_class, sizes, precision)
     if isinstance(sizes, RecurrentSizes):
@@ -63,16 +61,6 @@ def build_model(
     from nmt.model.transformer import Transformer
 
     return Transformer(sizes, name="transformer", dtype=precision)
-
-
-def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSizes:
-    """Return the sizes of a configured model; a dropout of None counts as `UNSET_DROPOUT`."""
-    arguments = dataclasses.asdict(config)
-    del arguments["name"], arguments["kind"], arguments["lora_rank"], arguments["lora_on"]
-    if config.dropout is None:
-        arguments["dropout"] = UNSET_DROPOUT
-    kind = RecurrentSizes if isinstance(config, RecurrentConfig) else Sizes
-    return kind(vocabulary_size=vocabulary_size, **arguments)
 
 
 def choose_weights(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

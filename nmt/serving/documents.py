@@ -138,6 +138,8 @@ class Documents:
         options = DocumentOptions(*self._languages, *_read_options(query, format_name))
         if self._service.is_stopping:
             raise unavailable(STOPPING)
+        if request.headers.get("Content-Type", "").lower().startswith("multipart/"):
+            raise HTTPException(415, "the body of the request is the document itself, not a form")
         deadline = monotonic() + self._limits.document_timeout_s
         data = await request.body()
         self._metrics.documents.labels(format_name).inc()

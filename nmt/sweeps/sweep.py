@@ -8,21 +8,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.config.hydra_job import HydraJob, make_command
+from nmt.config.command_line import make_command
 from nmt.errors import UserError
 from nmt.startup.signals import exit_stopped
 from nmt.sweeps.trials import locate_record, locate_run, read_record, run_trial
 
 
 def run_sweep_job(
-    job: HydraJob, configuration: str, runs_dir: Path, console: Console
+    number: int, overrides: list[str], configuration: str, runs_dir: Path, console: Console
 ) -> float | None:
     """Run one trial of a sweep in a process of its own; return its best dev BLEU.
 
     A complete trial is not run again, and a stopped one is resumed.
 
     Args:
-        job: the job of the trial.
+        number: of the trial in its sweep, from 1.
+        overrides: of the trial.
         configuration: its composed configuration, as YAML, by which the trial is found again.
         runs_dir: folder of runs.
         console: where messages are shown.
@@ -30,8 +31,7 @@ def run_sweep_job(
     Raises:
         UserError: the trial failed. The others run, and the sweep fails in the end.
     """
-    overrides = job.overrides
-    name = f"trial {job.number}"
+    name = f"trial {number}"
     # Overrides that are not on the command line are those that the sweep varies.
     varied = [override for override in overrides if override not in sys.argv]
     description = " ".join(varied or overrides)

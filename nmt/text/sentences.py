@@ -13,6 +13,8 @@ _PLAIN = re.compile(r"[¿¡«“\"]*[\w\s,]*[.!?…]*")
 _CONTEXT = 64  # characters before and after a cut that decide whether it is one
 _SPACE = re.compile(r"\s+")
 _CLOSING = "\"'”’»)\\]」』）】》〉"
+# Between the entries of a menu, the folders of a path, the cells of a row.
+_SEPARATOR = re.compile(r"(?<=\S\s)(?:[|·•‣›→»]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)")
 # What ends the piece before a cut: its last word and a dot.
 _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
 _INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
@@ -81,9 +83,42 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 
 def _split_line(line: str, language: str) -> list[str]:
-    """Return the sentences of a line without white space around it."""
+    """Return the sentences of a line without white space around it, and what separates texts."""
     if _PLAIN.fullmatch(line):
         return [line]
+    pieces: list[str] = []
+    end = 0
+    for first, last in _find_separators(line):
+        pieces += [*_split_text(line[end:first], language), line[first:last]]
+        end = last
+    return pieces + _split_text(line[end:], language)
+
+
+def _find_separators(line: str) -> list[tuple[int, int]]:
+    """Return the characters [begin, end) of the separators of a line that are in no kept span."""
+    found = [match.span() for match in _SEPARATOR.finditer(line)]
+    if not found:
+        return []
+    spans = list(find_spans(line))
+    return [
+        (first, last)
+        for first, last in found
+        if not (line[first] == "»" and "«" in line)  # a quotation
+        and not any(begin < first < end for begin, end in spans)
+    ]
+
+
+def _split_text(text: str, language: str) -> list[str]:
+    """Return the sentences of a text without white space before it; none if it is empty."""
+    line = text.rstrip()
+    if not line:
+        return []
+    sentences = _cut_sentences(line, language)
+    return [*sentences[:-1], sentences[-1] + text[len(line) :]]
+
+
+def _cut_sentences(line: str, language: str) -> list[str]:
+    """Return the sentences of a line without white space around it."""
     import sentencex
 
     pieces = sentencex.segment(language, line)

@@ -16,6 +16,8 @@ from nmt.text.scripts import is_spaced_alnum, join_sentences
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
+_TOUCHED = re.compile(r"[^\s¿¡(\[{«“‘\"'-]$")  # by a slot behind it, as by an end tag
+_FOLLOWED = re.compile(r" +[.,;:!?…)]")  # by a mark, after a space
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
 _COUNTRIES = "es|mx|ar|co|cl|pe|uk|us|eu|de|fr|it|pt|br|ai|tv"
@@ -64,6 +66,7 @@ PATTERNS = {
     r"|%\([A-Za-z_][A-Za-z0-9_]*\)[sdif]|%[A-Z_]+%"
     r"|</?[A-Za-z][A-Za-z0-9_:.-]*(?: [^<>=]*=[^<>]*)? ?/?>|</?[0-9]+ ?/?>"
     r"|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z][A-Za-z0-9]+);"
+    r"|<%[^%]*%>|\$t\([^()]*\)|@:[A-Za-z_]+(?:\.[A-Za-z0-9_]+)*"
     r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*\b:?|:[+-]1:",
     "file": rf"(?:[A-Za-z]:\\|~?/)?(?:{_NAME}[/\\]|\.\.?/){{0,9}}"
     rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
@@ -79,6 +82,7 @@ PATTERNS = {
     rf"|(?:[A-Za-z]{{1,5}}-|[+−±~-]?(?:[A-Z]{{0,3}}[$€£¥])?[+−-]?)"
     rf"(?:[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
     rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª])*(?: ?(?:[%‰€£]|°(?:[CFK]\b)?)|[$¥])?",
+    "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",
 }
 SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
@@ -87,7 +91,7 @@ WORD = f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u2190-\u2bff\ue000-\uf8ff"
-    r"\U0001f000-\U0001faff]|[A-Za-z0-9]\.[A-Za-z0-9]|\(\)"
+    rf"\U0001f000-\U0001faff]|[{_LATIN}0-9]\.[A-Za-z0-9]|\(\)|[=~*-]{{3}}"
 )
 
 
@@ -146,26 +150,36 @@ def is_intact(text: str, count: int) -> bool:
     return len(slots) == count and sorted(slots) == list(SLOTS[:count])
 
 
-def separate_slots(source: str, text: str) -> str:
-    """Return a translation with spaces between slots and words where the source has no word.
+def space_slots(source: str, text: str) -> str:
+    """Return a translation whose slots have the spaces that those of the source have.
 
-    In scripts without spaces, no space is added.
+    A slot is separated from words that it does not touch in the source. One that touches the word
+    before or after it, as a tag does, touches one in the translation. In scripts without spaces, no
+    space is added.
 
     Args:
         source: with slots.
         text: its translation.
     """
-
-    def separate(match: re.Match[str]) -> str:
-        slot = match[0]
-        before, found, after = source.partition(slot)
-        joins_left = is_spaced_alnum(text[: match.start()][-1:]) and not is_spaced_alnum(
-            before[-1:]
-        )
-        joins_right = is_spaced_alnum(text[match.end() :][:1]) and not is_spaced_alnum(after[:1])
-        return f"{' ' * (bool(found) and joins_left)}{slot}{' ' * (bool(found) and joins_right)}"
-
-    return _SLOT.sub(separate, text)
+    for slot in dict.fromkeys(_SLOT.findall(text)):
+        source_before, found, source_after = source.partition(slot)
+        if not found:
+            continue
+        before, _, after = text.partition(slot)
+        follows_word = is_spaced_alnum(source_before[-1:])
+        precedes_word = is_spaced_alnum(source_after[:1])
+        if is_spaced_alnum(before[-1:]) and not follows_word:
+            before += " "
+        elif _TOUCHED.search(source_before) and not precedes_word:
+            before = before.rstrip()
+        if is_spaced_alnum(after[:1]) and not precedes_word:
+            after = f" {after}"
+        elif (precedes_word and not follows_word) or (
+            _FOLLOWED.match(after) and not _FOLLOWED.match(source_after)
+        ):
+            after = after.lstrip()
+        text = f"{before}{slot}{after}"
+    return text
 
 
 def restore_spans(

@@ -18,7 +18,6 @@ from nmt.data.batches import BatchPlan
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.model.costs import FULL, BatchShape
-from nmt.runs.building import make_sizes
 from nmt.startup.devices import gpus
 from nmt.startup.memory import available_memory
 from nmt.training import backend
@@ -170,7 +169,7 @@ def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) ->
         micro_batches: number in an update.
     """
     training = config.training
-    costs = make_sizes(config.model, vocabulary_size).costs
+    costs = config.model.make_sizes(vocabulary_size).costs
     precision = "float32" if training.precision == "float32" else "bfloat16"
     activations = []
     for length in training.row_lengths:

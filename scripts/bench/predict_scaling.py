@@ -123,10 +123,9 @@ def make_model(name: str, vocabulary: int, machine: Machine) -> Model:
     """Return what a model of the configuration needs of a GPU."""
     sys.path.insert(0, str(ROOT))
     from nmt.model.costs import count_training_flops_per_token
-    from nmt.runs.building import make_sizes
     from nmt.runs.resuming import compose_config
 
-    costs = make_sizes(compose_config([f"model={name}"]).model, vocabulary).costs
+    costs = compose_config([f"model={name}"]).model.make_sizes(vocabulary).costs
     flops = count_training_flops_per_token(costs)
     return Model(
         name,

@@ -121,7 +121,7 @@ REFUSED = [
     *one_key("model.ffn_width", 0),
     *one_key("model.encoder_layers", 0),
     *one_key("model.decoder_layers", 0),
-    ("model.num_heads=3", {"model.num_heads": 3}),
+    ("not divisible by num_heads=3", {"model.num_heads": 3}),
     (
         "model.d_model must be even",
         {"model.d_model": 9, "model.num_heads": 3},
@@ -183,21 +183,6 @@ REFUSED = [
 def test_a_wrong_value_is_named(default: Config, culprit: str, changes: dict[str, Any]) -> None:
     message = complaint(lambda: check_config(changed(default, changes)))
     assert culprit in message
-
-
-@pytest.mark.parametrize(
-    ("changes", "suggestion"),
-    [
-        ({"model.activation": "swigl"}, "did you mean 'swiglu'?"),
-        ({"training.precision": "float_32"}, "did you mean 'float32'?"),
-        (sources(one={"kind": "flies"}), "did you mean 'files'?"),
-        (sources(one=TSV | {"split": "tets"}), "did you mean 'test'?"),
-    ],
-)
-def test_a_misspelt_choice_is_corrected(
-    default: Config, changes: dict[str, Any], suggestion: str
-) -> None:
-    assert suggestion in complaint(lambda: check_config(changed(default, changes)))
 
 
 @pytest.mark.parametrize(

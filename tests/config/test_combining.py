@@ -62,7 +62,7 @@ def test_a_new_run_takes_every_override() -> None:
 
 
 def test_a_new_run_is_checked() -> None:
-    assert "model.num_heads=3" in complaint(lambda: job("model.num_heads=3"))
+    assert "not divisible by num_heads=3" in complaint(lambda: job("model.num_heads=3"))
 
 
 def test_a_resumed_run_keeps_its_configuration(run: Run) -> None:

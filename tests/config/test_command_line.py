@@ -53,7 +53,7 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
         ("~model.d_model", ["model.d_model"]),
         (
             "model.kind=rn",
-            ["model.kind must be one of", "did you mean 'rnn'?"],
+            ["model.kind must be one of transformer, rnn, got rn"],
         ),
         ("model.cell=gru", ["configuration key 'model.cell' needs model.kind=rnn"]),
         ("model=null", ["model"]),

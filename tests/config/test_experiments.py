@@ -11,7 +11,6 @@ from sample_configs import OPTIONS, configured
 
 from nmt.config import Config
 from nmt.config.files import conf_dir
-from nmt.runs.building import make_sizes
 
 pytestmark = pytest.mark.xdist_group("configurations")
 
@@ -39,7 +38,7 @@ def compose_trials(name: str) -> list[Config]:
 
 
 def count_parameters(config: Config, vocabulary_size: int) -> int:
-    costs = make_sizes(config.model, vocabulary_size).costs
+    costs = config.model.make_sizes(vocabulary_size).costs
     return sum(part.parameters for part in costs.list_parts())
 
 

@@ -15,7 +15,7 @@ from sample_corpora import complaint
 from nmt.config import Config, SourceConfig
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.noise import NoiseConfig
-from nmt.config.schema import flatten, list_keys, list_sibling_keys
+from nmt.config.schema import flatten, list_keys
 from nmt.errors import suggest
 from nmt.training.schedule import learning_rate
 
@@ -223,11 +223,6 @@ def test_known_keys_are_the_keys_and_their_groups(default: Config) -> None:
     assert set(valid_keys) - flat == parents | (rnn_keys - flat)
     assert {"model.cell", "model.bridge"} <= rnn_keys - flat
     assert flat - source_keys <= set(valid_keys)
-    for source in ("written", "patterns"):
-        key = f"data.sources.{source}"
-        siblings = set(list_sibling_keys(f"{key}.anything"))
-        assert siblings - {key} == {key for key in source_keys if key.split(".")[2] == source}
-    assert list_sibling_keys("data.anything") == valid_keys
 
 
 def test_every_key_has_its_value_in_a_file() -> None:

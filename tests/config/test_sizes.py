@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from sample_configs import configured
 
-from nmt.runs.building import make_sizes
 from nmt.training.defaults import describe_choices, resolve_config
 
 pytestmark = pytest.mark.xdist_group("configurations")
@@ -18,7 +17,7 @@ def test_a_larger_size_has_no_smaller_part() -> None:
     for size in SIZES:
         config = configured(f"size={size}")
         vocabulary = config.tokenizer.vocabulary_size
-        costs = make_sizes(config.model, vocabulary).costs
+        costs = config.model.make_sizes(vocabulary).costs
         parameters = sum(part.parameters for part in costs.list_parts())
         rows.append((parameters, vocabulary, config.training.positions_per_update))
     for values in zip(*rows, strict=True):

@@ -511,7 +511,7 @@ def test_what_it_says_of_itself() -> None:
         ({"attention": "luong"}, "attention must be one of .*, got 'luong'"),
         ({"state_width": 7}, "state_width must be even, got 7"),
         ({"num_heads": 2}, "attention='additive' needs num_heads=1, got 2"),
-        ({"attention": "cross", "num_heads": 3}, "d_model=8 is not divisible by num_heads=3"),
+        ({"attention": "cross", "num_heads": 3}, "state_width=8 is not divisible by num_heads=3"),
     ],
 )
 def test_impossible_sizes_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -407,7 +407,7 @@ def test_a_head_without_its_parts_is_left_out(variant: str) -> None:
         ({"key_value_heads": 2, "output": False}, "key_value_heads=2: .* an output projection"),
         ({"heads": "two"}, "heads must be one of 'split', 'own', 'pooled', got 'two'"),
         ({"kernel": "flash"}, "kernel must be one of 'explicit', 'fused', 'chunked', got 'flash'"),
-        ({"num_heads": 8, "rotary": True}, "rotary heads must have an even width, got 1"),
+        ({"num_heads": 8, "rotary": True}, "d_model / num_heads must be even for rotary"),
         ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
         ({"dropout": -0.1}, r"dropout must be in .*, got -0.1"),
     ],
@@ -742,7 +742,7 @@ def test_a_variant_that_is_saved_is_the_variant(name: str, tmp_path: Path) -> No
     [
         ({"heads": "two"}, "heads must be one of .*, got 'two'"),
         ({"key_value_heads": 3}, "num_heads=2 is not divisible by key_value_heads=3"),
-        ({"num_heads": 8, "positions": "rotary"}, "rotary heads must have an even width"),
+        ({"num_heads": 8, "positions": "rotary"}, "d_model / num_heads must be even for rotary"),
         ({"attention_dropout": 1.5}, r"dropout must be in .*, got 1.5"),
     ],
 )

@@ -99,6 +99,23 @@ def test_a_text_is_cut_after_its_sentences(language: str, marked: str) -> None:
     assert split_sentences(marked.replace("|", ""), language) == marked.split("|")
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Mi casa | Mi perro. No. | Ana", ["Mi casa ", "| ", "Mi perro. ", "No. ", "| ", "Ana"]),
+        ("Inicio > Libros > Niños", ["Inicio ", "> ", "Libros ", "> ", "Niños"]),
+        ("Inicio » libros · a → b", ["Inicio ", "» ", "libros ", "· ", "a ", "→ ", "b"]),
+        ("Hombres / Mujeres", ["Hombres ", "/ ", "Mujeres"]),
+        ("Dijo « sí » otra vez", ["Dijo « sí » otra vez"]),
+        ("hombres / mujeres y a > b", ["hombres / mujeres y a > b"]),
+        ("Hola {{ name | upper }} Ana", ["Hola {{ name | upper }} Ana"]),
+        ("| Mi casa |", ["| Mi casa |"]),
+    ],
+)
+def test_a_text_is_cut_at_separators(text: str, pieces: list[str]) -> None:
+    assert split_sentences(text, "es") == pieces
+
+
 def test_white_space_alone_is_one_piece_and_an_empty_text_has_none() -> None:
     assert split_sentences("", "es") == []
     assert split_sentences(" \n\t\r\n ", "es") == [" \n\t\r\n "]
@@ -107,7 +124,7 @@ def test_white_space_alone_is_one_piece_and_an_empty_text_has_none() -> None:
 
 PARTS = (
     list('aBñ1.!?…。¿¡ \n"»)]’-—ºª,:@`{}%/«“') + "n. Sr. etc. a.m. \u2028 \r\n \ufeff".split(" ")
-) + ["https://a.com", "x@y.es", "a. m. ", "😀", "\ue000", "3.14", "der 2. "]
+) + ["https://a.com", "x@y.es", "a. m. ", "😀", "\ue000", "3.14", "der 2. ", " | ", " > A", "» "]
 LANGUAGES = ["es", "en", "de", "fr", "zh", "ja", "und", "xx", ""]
 
 

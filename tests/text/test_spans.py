@@ -18,7 +18,7 @@ from nmt.text.spans import (
     is_intact,
     keep_spans,
     restore_spans,
-    separate_slots,
+    space_slots,
 )
 
 A, B = SLOTS[:2]
@@ -69,6 +69,8 @@ MARKED = [
     "⟦\ue005⟧ ⟦\uf000⟧",
     "⟦5⟧ c.c. de agua, a.C. d.c. p.ej. q.e.p.d. Ph.D. i.e. e.g. J.R.R. Tolkien",
     "Fin.Luego vino. Fin...luego ⟦🎉⟧",
+    "Firma: ⟦____⟧ ⟦__/__/____⟧ ⟦=====⟧ ⟦---⟧ a y __b__ -- ...",
+    "⟦$t(app.title)⟧ ⟦@:app.title⟧ ⟦<%= x %>⟧ Ácido ⟦é.txt⟧",
     "⟦192.168.0.1:80⟧ ⟦10:00-12:00⟧ ⟦±5⟧ ⟦−3⟧",
 ]
 # Pieces of spans and of what looks like one.
@@ -77,7 +79,7 @@ PARTS = st.sampled_from(
         "a B ñ º 私 é. 1 23 ٣ "
         ". , : ; / \\ - _ @ # % $ & { } [[ ]] < > ( ) ` ' \" = ? ! ~ + \u00b0C € "
         "\u00a0 \u2028 \u0301 😀 \u200d \ufe0f \u20e3 \ue000 http:// www. .com .es .txt x_y f() %s "
-        "&lt; <b>"
+        "&lt; <b> ___ --- <% $t"
     ).split(" ")
 )
 TEXTS = st.lists(st.one_of(PARTS, st.just(" "), st.text(max_size=2)), max_size=16).map("".join)
@@ -107,6 +109,7 @@ def test_a_span_of_every_kind_is_found_alone() -> None:
         "tag": "@a",
         "emoji": "😀",
         "number": "5",
+        "line": "____",
         "private": "\uf8ff",
     }
     assert samples.keys() == PATTERNS.keys()
@@ -229,9 +232,14 @@ def test_lost_repeated_and_unknown_slots() -> None:
         ("uno", f"{A}one", f"{A}one"),
         (f"starts at {A}.", f"会议{A}开始。", f"会议{A}开始。"),
         (f"会议{A}开始。", f"starts at{A}.", f"starts at {A}."),
+        (f"{A}uno{B}", f"{A} one {B}", f"{A}one{B}"),
+        (f"uno {A}dos{B}.", f"one {A} two {B} .", f"one {A}two{B}."),
+        (f"uno{A}, dos", f"one {A} , two", f"one{A}, two"),
+        (f"uno. {A}", f"one. {A}", f"one. {A}"),
+        (f"uno {A} dos", f"one {A} two", f"one {A} two"),
+        (f"«{A}» uno", f"«{A}» one", f"«{A}» one"),
+        (f"{A}uno", f"one {A}", f"one {A}"),
     ],
 )
-def test_slots_do_not_touch_words_that_they_do_not_touch_in_the_source(
-    source: str, text: str, expected: str
-) -> None:
-    assert separate_slots(source, text) == expected
+def test_slots_touch_words_as_in_the_source(source: str, text: str, expected: str) -> None:
+    assert space_slots(source, text) == expected

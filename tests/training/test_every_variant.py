@@ -16,7 +16,7 @@ from rich.console import Console
 from sample_configs import configured
 
 from nmt import fit
-from nmt.runs.building import build_model, make_sizes, set_seed
+from nmt.runs.building import build_model, set_seed
 from nmt.runs.checkpoint import read_arrays
 from nmt.training.backend import make_step
 from nmt.training.defaults import resolve_config
@@ -123,7 +123,7 @@ def test_one_update_changes_every_weight(name: str) -> None:
     unchanged = [key for key in weights if np.array_equal(before[key], after[key])]
     assert [key for key in unchanged if not key.endswith("key/bias")] == []
     assert step.evaluate(batch)[0] < loss
-    assert make_sizes(config.model, 20) == model.sizes
+    assert config.model.make_sizes(20) == model.sizes
 
 
 # --- Slow: the whole way. -------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from nmt.errors import UserError
 from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.model.costs import StateBytes
-from nmt.runs.building import make_sizes
 from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import CONFIG_FILE, RunFolder
 from nmt.startup.quiet import quiet_start
@@ -114,7 +113,7 @@ def _summarize(folder: RunFolder, name: str, differences: Mapping[str, Any]) -> 
     check_model_class(folder)  # parameters and state are counted from the sizes
     metrics = folder.metrics.read()
     speeds = [record[_SPEED] for record in metrics if record.get(_SPEED) is not None]
-    costs = make_sizes(folder.config.model, folder.load_tokenizer().vocabulary_size).costs
+    costs = folder.config.model.make_sizes(folder.load_tokenizer().vocabulary_size).costs
     return RunSummary(
         name=name,
         folder=folder,

@@ -27,7 +27,7 @@ from nmt.formats.marian.names import (
 )
 from nmt.formats.marian.torch_file import read_torch_file
 from nmt.model.sizes import Sizes
-from nmt.runs.building import check_weight, make_sizes
+from nmt.runs.building import check_weight
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
 
@@ -288,7 +288,7 @@ def _translate_weights(
         OUR_TABLE: np.concatenate([np.zeros_like(table[:1]), table[rows]]),
         OUR_BIAS: np.concatenate([np.full(1, _PADDING_LOGIT, bias.dtype), bias[0, rows]]),
     }
-    sizes = make_sizes(config.model, len(order))
+    sizes = config.model.make_sizes(len(order))
     assert isinstance(sizes, Sizes)
     layers = sizes.encoder_layers, sizes.decoder_layers
     for ours, theirs in list_dense(*layers):

@@ -19,7 +19,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.files import replace_atomically
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
-from nmt.runs.building import choose_weights, make_sizes
+from nmt.runs.building import choose_weights
 from nmt.runs.checkpoint import DAMAGE, digest_arrays
 from nmt.runs.custom_model import read_model_name
 from nmt.runs.folder import RunFolder
@@ -50,7 +50,7 @@ def load_or_convert(
     """
     if name := read_model_name(run):
         raise NotConvertibleError(f"CTranslate2 does not support model={name}, a class from Python")
-    sizes = check_supported(tokenizer, make_sizes(run.config.model, tokenizer.vocabulary_size))
+    sizes = check_supported(tokenizer, run.config.model.make_sizes(tokenizer.vocabulary_size))
     best = run.checkpoints.best
     if not best.is_file():
         raise NotConvertibleError("the run has no best weights yet")

@@ -19,7 +19,7 @@ from nmt.config import Config
 from nmt.model import AttentionSizes, Sizes, Transformer
 from nmt.model.costs import Costs, count_training_flops_per_token
 from nmt.model.transformer_costs import count_attention_kernels
-from nmt.runs.building import build_model, make_sizes
+from nmt.runs.building import build_model
 
 # Those in folders are variants of these.
 MODELS = [name.removeprefix("model=") for name in OPTIONS if re.match("model=[^/]*$", name)]
@@ -126,12 +126,12 @@ def test_the_closed_form_of_every_configuration(name: str, compose: Callable[...
     """One layer of each stack stands for all, so that the big ones are not built in full."""
     config: Config = compose(f"model={name}", "model.encoder_layers=1", "model.decoder_layers=1")
     counted = count_by_part(build_model(config, 50, precision="float32"))
-    once = {part.name: part.parameters for part in make_sizes(config.model, 50).costs.list_parts()}
+    once = {part.name: part.parameters for part in config.model.make_sizes(50).costs.list_parts()}
     assert {"positions": 0} | counted == {"positions": 0} | once
     if config.model.kind != "transformer":
         return
     sizes = compose(f"model={name}").model
-    parameters = {part.name: part.parameters for part in make_sizes(sizes, 50).costs.list_parts()}
+    parameters = {part.name: part.parameters for part in sizes.make_sizes(50).costs.list_parts()}
     layers = {"encoder": sizes.encoder_layers, "decoder": sizes.decoder_layers}
     for part, stack in (
         ("encoder self-attention", "encoder"),
@@ -150,7 +150,7 @@ def test_published_sizes() -> None:
 def test_the_base_model_has_the_papers_size(compose: Callable[..., Any]) -> None:
     # Vaswani et al. 2017, section 5.1 and table 3: 65 million with about 37,000 pieces.
     config = compose("model=base", "model.norm=post").model
-    total = sum(part.parameters for part in make_sizes(config, 37_000).costs.list_parts())
+    total = sum(part.parameters for part in config.make_sizes(37_000).costs.list_parts())
     assert total == pytest.approx(65e6, rel=0.04)
 
 

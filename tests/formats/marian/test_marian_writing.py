@@ -18,7 +18,7 @@ from nmt.errors import UserError
 from nmt.formats.marian.reading import convert, read_marian
 from nmt.formats.marian.writing import load, write
 from nmt.inference.keras_engine import KerasEngine
-from nmt.runs.building import build_model, make_sizes, set_seed
+from nmt.runs.building import build_model, set_seed
 
 RECORDED = Path(__file__).parent / "recorded"
 MADE = ["model=marian", "model.d_model=16", "model.ffn_width=24", "model.num_heads=4"]
@@ -92,7 +92,7 @@ def make(tokenizer: Tokenizer, overrides: list[str]) -> tuple:
 @pytest.mark.parametrize("name", HOLDS)
 def test_every_form_it_holds_says_the_same(tmp_path: Path, tokenizer: Tokenizer, name: str) -> None:
     config, model = make(tokenizer, HOLDS[name])
-    assert make_sizes(config.model, tokenizer.vocabulary_size) == model.sizes
+    assert config.model.make_sizes(tokenizer.vocabulary_size) == model.sizes
     write(model, tokenizer, config, tmp_path)
     marian = read_marian(tmp_path)
     texts = ["¿Dónde está la estación?", "Sí."]
