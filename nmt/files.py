@@ -61,7 +61,7 @@ def write_text(path: Path, text: str) -> None:
             with replace_atomically(path) as file:
                 file.write(text.encode("utf-8"))
     except OSError as error:
-        raise _write_error(path, error) from error
+        raise explain_write_error(path, error) from error
 
 
 def write_inside(folder: Path, name: str, text: str) -> None:
@@ -74,10 +74,11 @@ def write_inside(folder: Path, name: str, text: str) -> None:
         with replace_atomically(folder / name) as file:
             file.write(text.encode("utf-8"))
     except OSError as error:
-        raise _write_error(folder / name, error) from error
+        raise explain_write_error(folder / name, error) from error
 
 
-def _write_error(path: Path, error: OSError) -> UserError:
+def explain_write_error(path: Path, error: OSError) -> UserError:
+    """Return the error to show if a file or folder cannot be written."""
     return explain_full_disk(error) or UserError(f"{path} cannot be written: {error.strerror}")
 
 

@@ -72,6 +72,23 @@ def test_a_backend_that_is_not_installed_is_one_line(capsys: pytest.CaptureFixtu
         errors.exit_on_user_error(lambda: command("nmt.missing"))
 
 
+@pytest.mark.parametrize("error", [ValueError("no such backend"), ModuleNotFoundError("torch")])
+def test_an_unknown_backend_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise error
+
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    with pytest.raises(SystemExit):
+        errors.exit_on_user_error(command)
+    expected = "error: KERAS_BACKEND must be tensorflow or jax, got torch\n"
+    assert capsys.readouterr().err == expected
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    with pytest.raises(type(error)):
+        errors.exit_on_user_error(command)
+
+
 def test_an_error_is_one_line_whatever_it_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         errors.fail(UserError("unknown key 'a\nerror: b'"))

@@ -382,6 +382,8 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--run", "RUN", "--quantization", "int8", "--engine", "keras", "Hola."], "leave it out"),
     (["--format", "html", "Hola."], "--format is for a document: give it as --file"),
     (["--file", "RUN/corpus.json", "--format", "lines", "--columns", "1"], "--columns is for a"),
+    (["--file", "RUN/corpus.json", "--columns", "1"], "--columns is for tables"),
+    (["--file", "strings.xml"], "strings.xml would be damaged as lines of text"),
     (["--file", "RUN/corpus.json", "--nbest", "2"], "--nbest is for lines, and"),
     (["--file", "RUN/corpus.json", "--format", "office", "--encoding", "cp1252"], "names its enc"),
     (["--file", "RUN/corpus.json", "--resume"], "give --format lines"),

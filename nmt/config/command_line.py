@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any, NoReturn
 
 import hydra
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
@@ -30,6 +31,12 @@ from nmt.errors import UserError, exit_on_user_error, suggest
 # Keys of `conf/data/files.yaml` whose values are names, separated by commas.
 _FILES = re.compile(
     r"^(\+{0,2}data\.(?:train|dev|test|columns)=)([^\s,'\"{}\[\]][^'\"{}\[\]]*,[^'\"{}\[\]]+)$"
+)
+
+
+_FLAGS_WITH_VALUES = frozenset(
+    "--config-dir -cd --config-name -cn --config-path -cp --cfg -c --package -p --info -i "
+    "--experimental-rerun".split()
 )
 
 
@@ -61,7 +68,7 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
         job: called with the composed configuration.
     """
     register_schemas()
-    sys.argv[1:] = join_files(sys.argv[1:])
+    sys.argv[1:] = put_flags_first(join_files(sys.argv[1:]))
     # Hydra raises instead of printing and exiting with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(
@@ -78,6 +85,8 @@ def convert_hydra_errors() -> Iterator[None]:
         yield
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explain_hydra_error(error)) from error
+    except yaml.YAMLError as error:
+        raise UserError(" ".join(str(error).split())) from error
     except ValueError as error:
         # Hydra raises it for some malformed overrides; from elsewhere, it is a bug.
         if not _raised_in(error, "hydra"):
@@ -98,6 +107,17 @@ def join_files(overrides: Sequence[str]) -> list[str]:
     return [_FILES.sub(r"\1[\2]", each) for each in overrides]
 
 
+def put_flags_first(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with its overrides at the end: Hydra takes them in one place only."""
+    before = ["", *arguments]
+    is_override = [
+        re.match(r"~|[^-][^=]*=", argument) is not None and last not in _FLAGS_WITH_VALUES
+        for last, argument in zip(before, arguments, strict=False)
+    ]
+    flags = [argument for argument, late in zip(arguments, is_override, strict=True) if not late]
+    return flags + [each for each, late in zip(arguments, is_override, strict=True) if late]
+
+
 def _raised_in(error: BaseException, package: str) -> bool:
     """Whether the innermost frame of a traceback belongs to a package."""
     *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
@@ -106,9 +126,10 @@ def _raised_in(error: BaseException, package: str) -> bool:
 
 def explain_hydra_error(error: BaseException) -> str:
     """Return a one-line message, without Hydra's advice on how to extend the schema."""
-    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
+    cause = error.__cause__ or error.__context__ or error
     if isinstance(cause, OmegaConfBaseException):
-        return files.explain_omegaconf_error(cause)
+        place = re.match(r"In '([^']+)'", str(error))
+        return f"{f'{place[1]}: ' if place else ''}{files.explain_omegaconf_error(cause)}"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"unknown {group or 'configuration'} '{name}'{suggest(name, error.options or ())}"

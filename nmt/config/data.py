@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from nmt.config.checks import (
     MISSING,
-    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    Valid,
     at_least,
     between,
     check_value,
@@ -30,6 +30,14 @@ from nmt.errors import UserError, suggest
 from nmt.text.context import CONTEXT_MARK
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")  # endings of compressed files
+LANGUAGE = Valid(
+    "a BCP 47 tag such as es or pt-BR",
+    lambda tag: re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*", tag),
+)
+SPLIT_SIZE = Valid(
+    "a number of pairs, or a share below 1",
+    lambda size: size >= 0 and (size < 1 or float(size).is_integer()),
+)
 _NAME = re.compile(r"\w+")
 _TAG = re.compile(r"[a-z]{2}([-_]\w+)?")  # of three letters are also .txt and .src
 
@@ -52,8 +60,8 @@ class DataConfig:
     """The sentence pairs, their cleaning, and their split."""
 
     name: str = MISSING  # part of the name of a run
-    source_language: str = MISSING  # BCP 47 tag, for labels, scores and addresses at OPUS
-    target_language: str = MISSING
+    source_language: Annotated[str, LANGUAGE] = MISSING  # for labels, scores, addresses at OPUS
+    target_language: Annotated[str, LANGUAGE] = MISSING
     sources: dict[str, SourceConfig] = field(default_factory=dict)  # by a name of your choice
     reverse: bool = MISSING  # swap source and target of every source and every table of tests
     # Weighs sources that have no weight by pairs ** (1 / temperature): 1 keeps their sizes, a
@@ -83,8 +91,8 @@ class DataConfig:
 
     # Pairs: a count (>= 1), or a share (< 1) of the sources with split=shares. Ignored if a source
     # has split=dev, split=test respectively.
-    dev: NonNegativeFloat = MISSING
-    test: NonNegativeFloat = MISSING
+    dev: Annotated[float, SPLIT_SIZE] = MISSING
+    test: Annotated[float, SPLIT_SIZE] = MISSING
     split_seed: int = MISSING  # separate from `seed`, so that runs compare on one test split
     # More test sets, by a name of your choice: a table of source TAB target, or a run, whose test
     # split is used. Their pairs are left out of training.

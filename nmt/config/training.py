@@ -17,7 +17,6 @@ from nmt.config.checks import (
     above,
     at_least,
     between,
-    check_value,
     inside,
     one_of,
 )
@@ -169,4 +168,8 @@ def _check_batch(config: TrainingConfig) -> None:
             f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
         )
     longest = max(config.row_lengths)
-    check_value("training.row_lengths", longest, between(2, config.max_batch_positions))
+    if longest > config.max_batch_positions:
+        raise UserError(
+            f"training.batch_tokens={config.max_batch_positions} has no room for a row of "
+            f"training.row_lengths={config.row_lengths}"
+        )

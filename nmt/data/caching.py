@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from nmt.errors import attach_filename
-from nmt.files import partial_path
+from nmt.files import explain_write_error, partial_path
 
 _SIZES_FILE = ".sizes.json"  # file name -> bytes, of the folder that it is in
 
@@ -32,6 +32,9 @@ def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
 
     The files are written into a temporary folder, which is then renamed. A killed process leaves
     no incomplete folder behind; of two processes that write at once, the first one wins.
+
+    Raises:
+        UserError: it cannot be written.
     """
     if is_complete(folder):
         return folder
@@ -44,9 +47,9 @@ def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
         if not is_complete(folder):  # another process may have been faster
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
-    except OSError:
+    except OSError as error:
         if not is_complete(folder):  # another process may have written it at the same moment
-            raise
+            raise explain_write_error(folder, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder

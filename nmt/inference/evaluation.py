@@ -207,7 +207,7 @@ def evaluate(
         UserError: ``pairs`` is empty.
     """
     if not pairs:
-        raise UserError("there is nothing to evaluate: the test split is empty")
+        raise UserError("there is nothing to evaluate: test split or files are empty")
     sources = [pair.source for pair in pairs]
     outputs = translate_with_progress(translator, sources, console, **search)
     return score_outputs(pairs, outputs, language, more_references)

@@ -46,7 +46,8 @@ def make_metrics(language: str) -> dict[str, Metric]:
     # TER compares words, or with `asian_support` Chinese and Japanese characters.
     is_asian = primary_subtag(language) in _CHINESE | _JAPANESE
     return {
-        "BLEU": BLEU(tokenize=choose_tokenizer(primary_subtag(language))),
+        # Forced: outputs of a model in training need no advice on tokenized points.
+        "BLEU": BLEU(tokenize=choose_tokenizer(primary_subtag(language)), force=True),
         "chrF2++": CHRF(word_order=2),
         "TER": TER(normalized=is_asian, asian_support=is_asian),
     }

@@ -151,7 +151,10 @@ def fit_quality(
     pairs = draw.sample(pairs, min(len(pairs), _PAIRS))
     samples = observe(translator, [*pairs, *change_pairs(pairs, draw)], lexicon)
     if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
-        raise UserError(f"confidence needs {LEAST_PAIRS} dev pairs or more, got {len(pairs)}")
+        fitting = min(len(pairs), len(samples))
+        raise UserError(
+            f"confidence needs {LEAST_PAIRS} dev pairs that fit into rows, got {fitting}"
+        )
     measures = np.array([sample.measured.sentence for sample in samples])
     scores = np.array([sample.score for sample in samples])
     sentence = Linear.fit(measures, scores)

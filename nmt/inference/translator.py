@@ -11,6 +11,7 @@ import numpy as np
 from nmt.config import Config, DecodingConfig
 from nmt.config.data import list_tags
 from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
 from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.forcing import attend_pairs, label_attention, score_pairs
@@ -323,8 +324,10 @@ class Translator:
         """Return translations per text, best first.
 
         Raises:
-            UserError: as `hypotheses`, `samples` and `minimum_bayes_risk`.
+            UserError: as `hypotheses`, `samples` and `minimum_bayes_risk`; ``texts`` is a string.
         """
+        if isinstance(texts, str):
+            raise UserError(f"texts={texts!r} is a string: pass a list of strings")
         chunks = list(self.stream([texts], request))
         return Results(chunks[0] if chunks else [], texts)
 

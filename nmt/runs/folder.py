@@ -74,7 +74,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
-        """Create ``runs_dir/<date>_<time>_<name>``, and link ``latest`` to it.
+        """Create ``runs_dir/<date>_<time>_<name>``.
 
         Raises:
             UserError: the folder cannot be created.
@@ -92,9 +92,20 @@ class RunFolder:
                 raise UserError(f"runs_dir={parent} cannot be written to: {error}") from error
             run = cls(path)
             run.write_config(config)
-            _link_latest(path)
             return run
         raise UserError(f"{parent} already holds a thousand runs of this second")
+
+    def link_latest(self) -> None:
+        """Link ``latest``, beside the run, to it; an older link is replaced atomically."""
+        link = self.path.parent / LATEST
+        partial = link.with_name(f".{LATEST}-{os.getpid()}")
+        partial.unlink(missing_ok=True)
+        try:
+            partial.symlink_to(self.path.name, target_is_directory=True)
+            partial.replace(link)
+        except OSError:
+            # Without symbolic links, or with a folder called ``latest``, runs go by full names.
+            partial.unlink(missing_ok=True)
 
     @classmethod
     def open(cls, path: Path, model_class: ModelClass | None = None) -> RunFolder:
@@ -110,8 +121,8 @@ class RunFolder:
         if not path.exists():
             hint = "train one first: python -m nmt.train"
             if path.parent.is_dir() and path.name != LATEST:
-                names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
-                hint = suggest(path.name, names).lstrip("; ") or hint
+                runs = (each.parent.name for each in path.parent.glob(f"*/{CONFIG_FILE}"))
+                hint = suggest(path.name, runs).lstrip("; ") or hint
             raise UserError(f"run {path} does not exist; {hint}")
         if not (path / CONFIG_FILE).is_file():
             raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
@@ -288,16 +299,3 @@ def _check_config(path: Path) -> None:
             f"{path} is damaged: its SHA-256 is not the one in its first line; if you changed "
             "it, delete that line"
         )
-
-
-def _link_latest(run: Path) -> None:
-    """Link ``latest``, beside a run, to the run; an older link is replaced atomically."""
-    link = run.parent / LATEST
-    partial = link.with_name(f".{LATEST}-{os.getpid()}")
-    partial.unlink(missing_ok=True)
-    try:
-        partial.symlink_to(run.name, target_is_directory=True)
-        partial.replace(link)
-    except OSError:
-        # Without symbolic links, or with a folder called ``latest``, runs go by their full names.
-        partial.unlink(missing_ok=True)

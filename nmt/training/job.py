@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,6 +193,8 @@ def train(
             session, trainer = make_trainer(
                 resolved, corpus, folder, process_group, console, components, callbacks
             )
+            if process_group.is_main_process and config.training.resume is None:
+                folder.link_latest()
             for callback in callbacks:
                 callback.on_start(session)
             is_complete = trainer.train()
@@ -228,12 +232,22 @@ def _open_folder(
     """
     if process_group.is_main_process:
         resume = config.training.resume
-        folder = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
+        if resume is None:
+            folder = RunFolder.create(config)
+            resources.push(partial(_remove_refused, folder))
+        else:
+            folder = RunFolder.open(Path(resume))
         resources.enter_context(lock_run(folder.path))
         _fill_or_check_folder(folder, config, corpus, components, console)
         process_group.broadcast(str(folder.path))
         return folder
     return RunFolder.open(Path(process_group.broadcast("")))
+
+
+def _remove_refused(folder: RunFolder, kind: object, error: object, traceback: object) -> None:
+    """Remove the folder of a new run that a `UserError` ended before its first report."""
+    if isinstance(error, UserError) and not folder.metrics.read():
+        shutil.rmtree(folder.path, ignore_errors=True)
 
 
 def _fill_or_check_folder(

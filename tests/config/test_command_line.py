@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf.errors import OmegaConfBaseException
 from sample_configs import composed, configured, job
 from sample_corpora import complaint
 
-from nmt.config.command_line import convert_hydra_errors, explain_hydra_error
+from nmt.config.command_line import (
+    convert_hydra_errors,
+    explain_hydra_error,
+    put_flags_first,
+)
 from nmt.config.files import from_composed
 from nmt.runs.resuming import compose_config
 
@@ -103,3 +109,28 @@ def test_a_configuration_in_hand_is_that_of_the_command_line() -> None:
     overrides = ["model=tiny", "data.sources.written.weight=0.5"]
     assert compose_config(overrides) == job(*overrides) == configured(*overrides)
     assert "did you mean 'model.d_model'?" in complaint(lambda: compose_config(["model.d_modl=1"]))
+
+
+def test_flags_may_stand_between_overrides() -> None:
+    given = "a=1 --config-dir my=conf ~b=2 -m +c.d=[1,2] --cfg job --resolve ~e --config-name=x=y"
+    expected = (
+        "--config-dir my=conf -m --cfg job --resolve --config-name=x=y a=1 ~b=2 +c.d=[1,2] ~e"
+    )
+    assert put_flags_first(given.split()) == expected.split()
+    assert put_flags_first([]) == []
+
+
+def test_faults_in_configuration_files_name_the_file(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    head = "# @package _global_\n"
+    for name, text in {"broken": "a: [", "misspelt": "training: {max_stps: 3}"}.items():
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(head + text)
+
+    def explain(name: str) -> str:
+        path = f"hydra.searchpath=[file://{tmp_path}]"
+        return complaint(lambda: compose_config([path, f"+experiment={name}"]))
+
+    assert explain("misspelt").startswith(
+        "experiment/misspelt: unknown configuration key 'training.max_stps'; did you mean"
+    )
+    assert "broken.yaml" in explain("broken")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nmt.data.caching import cached_folder, digest_texts, save_array
+from nmt.errors import UserError
 
 
 def test_a_half_written_folder_is_not_seen(tmp_path: Path) -> None:
@@ -41,6 +42,12 @@ def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
     assert cached_folder(folder, write) == folder
     assert {path.name for path in folder.iterdir()} == {"quick", ".sizes.json"}
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file/key cannot be written: Not a directory"):
+        cached_folder(tmp_path / "file" / "key", Path.touch)
 
 
 def test_digest() -> None:

@@ -169,6 +169,16 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
         # What is not HTML.
         ("<![ if IE]>x<p>Hola", ["x", "Hola"]),
         ("<![foo[bar]]><p>Hola</p>", ["Hola"]),
+        ("<textarea placeholder='Uno'>No</textarea><iframe title='Dos'></iframe>", ["Uno", "Dos"]),
+        ("<template><p>Uno</p></template><script title='No'></script>", ["Uno"]),
+        ("<p><code title='Uno'>no</code> dos", ["Uno", "\uf000 dos"]),
+        ("<optgroup label='Uno'><a label='No'>Dos</a>", ["Uno", "Dos"]),
+        ("<input type=submit value='Uno'><input value='No' type='text'>", ["Uno"]),
+        ("<meta name='description' content='Uno'><meta name=author content='No'>", ["Uno"]),
+        (
+            "<meta property='og:title' content='Uno'><meta content='Dos' name=description>",
+            ["Uno", "Dos"],
+        ),
         ("<![CDATA[ a > b ]]><p>Hola</p>", ["Hola"]),
         ("<p>a <![-- x --> hola</p>", ["a  hola"]),
         # Attributes inside of attributes.

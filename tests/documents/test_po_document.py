@@ -89,6 +89,11 @@ def test_messages_without_a_translation_are_segments() -> None:
     ]
 
 
+def test_choices_of_the_message_format_are_no_texts() -> None:
+    text = 'msgid "{n, plural, one {Un libro} other {# libros}}"\nmsgstr ""\n'
+    assert read(text).segments == []
+
+
 def test_only_the_lines_of_translated_messages_change() -> None:
     filled = fill(
         CATALOGUE,
@@ -302,6 +307,8 @@ def squash(text: str) -> str:
         ("msgid Hola\nmsgid", "syntax error in line 2"),
         ('msgid "a"\nmsgstr "un "error""\n', "syntax error in line 2: unescaped"),
         ("<html>", "syntax error in line 1"),
+        ('msgid "Mi casa\nmsgstr ""\n', "a quote in line 1 .* is not closed"),
+        ('msgid "Mi"\n"casa \\\\\\"\nmsgstr ""\n', "a quote in line 2 .* is not closed"),
         (HEADER.replace("nplurals=3", "nplurals=0"), "nplurals=0: write 1 to 9"),
         (HEADER.replace("nplurals=3", "nplurals=99"), "nplurals=99: write 1 to 9"),
         ('msgid ""\n' + '"a"\n' * 20_000, "more than 5000 lines"),

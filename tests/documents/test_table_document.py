@@ -48,6 +48,10 @@ def fill(text: str, columns: tuple[str, ...], translations: dict[str, str]) -> s
     return document.fill(filled).decode()
 
 
+def test_choices_of_the_message_format_are_no_texts() -> None:
+    assert texts('a\n"{n, plural, one {Un libro} other {#}}"\nSí\n', "a") == ["Sí"]
+
+
 def test_columns_by_name() -> None:
     assert texts(COMMAS, "Texto") == ["Hola", "Buenos días", "rarotexto", "corta"]
     assert texts(COMMAS, "Nota, larga", "Texto") == [

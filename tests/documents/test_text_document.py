@@ -33,7 +33,32 @@ def test_items_of_a_list_stay_apart() -> None:
     ]
 
 
-@given(st.text("a .\n\r\t\u2028é"))
+def test_quotations_rules_and_dialogues_stay_apart() -> None:
+    text = """Hola
+> uno
+> dos
+>> tres
+> cuatro
+=====
+cinco
+-----
+a) seis
+II. siete
+—ocho —nueve
+—diez
+--\u0020
+Ana
+"""
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [
+        *("Hola", "uno dos", "tres", "cuatro", "cinco", "a) seis", "II. siete"),
+        *("—ocho —nueve", "—diez", "Ana"),
+    ]
+    filled = document.fill([MarkedText(segment.text.upper()) for segment in document.segments])
+    assert filled.decode() == text.replace("> uno\n> dos", "> uno dos").upper()
+
+
+@given(st.text("a .>=-\n\r\t\u2028é"))
 def test_a_text_filled_with_itself_is_the_same_bytes(text: str) -> None:
     document = extract(text.encode(), "text", DocumentOptions())
     assert document.fill(document.segments) == text.encode()

@@ -157,6 +157,11 @@ def test_texts_of_xliff_1_are_those_without_a_translation() -> None:
     assert document.segments[1].marks == (Mark(7, 22),)
 
 
+def test_choices_of_the_message_format_are_no_texts() -> None:
+    unit = make_unit("{VAR_PLURAL, plural, =1 {un libro} other {<x id='I'/> libros}}")
+    assert get_texts(extract(unit.encode(), TO_ENGLISH)) == []
+
+
 def test_xliff_1_gets_targets_and_its_language() -> None:
     texts = [
         "Good morning, \uf000 <3 & \x00.",

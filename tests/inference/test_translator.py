@@ -99,6 +99,11 @@ def test_odd_lines_give_one_line_each(translator: Translator) -> None:
     assert not any("\n" in output for output in outputs)
 
 
+def test_one_string_is_not_taken_for_texts(translator: Translator) -> None:
+    with pytest.raises(UserError, match=r"texts='Hola\.' is a string: pass a list"):
+        translator.translate("Hola.")
+
+
 def test_a_long_line_is_translated_in_parts_with_one_warning(translator: Translator) -> None:
     translator = renew(translator, "line")
     line = " ".join(["Hoy hace buen tiempo. ¿Vamos a la playa?"] * 63)  # 504 words

@@ -29,6 +29,9 @@ def test_runs_of_one_second_do_not_share_a_folder(
     first, second = RunFolder.create(config), RunFolder.create(config)
     assert first.path != second.path
     assert first.path.name.endswith("_a-b-c")
+    assert not (tmp_path / "latest").exists()
+    first.link_latest()
+    second.link_latest()
     assert (tmp_path / "latest").resolve() == second.path.resolve()
     assert RunFolder.open(tmp_path / "latest").config == config
 
@@ -42,7 +45,10 @@ def test_a_run_moved_elsewhere_translates(tiny_run: Path, tmp_path: Path) -> Non
     )
 
 
-def test_a_misspelt_run_names_the_nearest(tiny_run: Path) -> None:
+def test_a_misspelt_run_names_the_nearest(tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()  # no run
+    with pytest.raises(UserError, match="does not exist; train one first"):
+        RunFolder.open(tmp_path / "dat")
     with pytest.raises(UserError, match=f"did you mean '{tiny_run.name}'"):
         RunFolder.open(tiny_run.with_name(tiny_run.name[:-1]))
 

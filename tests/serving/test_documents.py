@@ -231,6 +231,13 @@ def test_what_cannot_be_translated_is_refused_in_one_line(
     assert "--encoding" not in error
 
 
+def test_a_form_is_no_document(service: Running) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = send(service, "name=a.html", "--x\r\n\r\n<p>Hola\r\n--x--", headers)
+    assert answer.status == 415
+    assert answer.json == {"error": "the body of the request is the document itself, not a form"}
+
+
 def test_a_missing_package_is_named(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polib", None)
     monkeypatch.delitem(sys.modules, "nmt.documents.po", raising=False)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nmt.text.case import (
     LetterCase,
     apply_case,
+    copy_first_capital,
     copy_unusual_case,
     recognize_case,
     to_sentence_case,
@@ -81,6 +82,24 @@ def test_words_of_unusual_case_are_copied() -> None:
     assert copy_unusual_case("Ana vive", "ana lives") == "ana lives"
 
 
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("Perro", "dog", "Dog"),
+        ("«Perro»", "«dog»", "«Dog»"),
+        ("perro", "dog", "dog"),
+        ("hola", "Hello", "Hello"),
+        ("Mi iPhone", "iPhone of mine", "iPhone of mine"),
+        (f"{SLOT} Perro", f"{SLOT} dog", f"{SLOT} Dog"),
+        ("¿3?", "dog", "dog"),
+        ("Perro", "", ""),
+        ("Perro", "ŉ", "ŉ"),  # whose capital is two letters
+    ],
+)
+def test_a_first_capital_is_copied(source: str, translation: str, expected: str) -> None:
+    assert copy_first_capital(source, translation) == expected
+
+
 @given(TEXTS, TEXTS)
 def test_no_text_is_refused_and_slots_stay(text: str, translation: str) -> None:
     for case in (recognize_case(text), *LetterCase):
@@ -90,6 +109,9 @@ def test_no_text_is_refused_and_slots_stay(text: str, translation: str) -> None:
         ):
             assert [*map(after.count, SLOTS)] == [*map(before.count, SLOTS)]
     assert len(copy_unusual_case(text, translation)) == len(translation)
+    capital = copy_first_capital(text, translation)
+    assert len(capital) == len(translation)
+    assert sum(map(str.__ne__, capital, translation)) <= 1
 
 
 @given(TEXTS)

@@ -81,6 +81,15 @@ def test_a_run_in_hand(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
+def test_a_run_that_is_refused_leaves_nothing(kept: Workshop) -> None:
+    run = kept.train(*FEW)
+    before = sorted(kept.runs.iterdir())
+    with pytest.raises(UserError, match="too small for the characters"):
+        kept.train(*FEW, "tokenizer.vocabulary_size=20")
+    assert sorted(kept.runs.iterdir()) == before
+    assert (kept.runs / "latest").resolve() == run.path.resolve()
+
+
 def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
     first = kept.train(*FEW, "data.test=0")
     again = kept.train(f"training.resume={first.path}", "training.max_steps=6")

@@ -100,7 +100,7 @@ def choose_word(words: Sequence[TokenWord], wanted: str) -> int:
         if text.strip() in candidates:
             return candidates.index(text.strip())
     raise UserError(
-        f"--why {wanted}: the translation has no such word; choose from: {', '.join(texts)}"
+        f"the translation has no word {wanted!r} to explain; choose from: {', '.join(texts)}"
     )
 
 
