@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from nmt.config.decoding import ENGINES, QUANTIZATIONS, UNITS
 from nmt.documents.formats import (
-    FORMATS,
     LINES,
     NAMES,
     NAMING_ENCODING,
@@ -157,8 +156,8 @@ def check_document(arguments: argparse.Namespace) -> None:
         suffix = arguments.file.suffix.lower() if arguments.file else ""
         if suffix in UNKNOWN_EXTENSIONS and not arguments.format:
             raise UserError(
-                f"{arguments.file} would be damaged as lines of text: --format has "
-                f"{', '.join(FORMATS)}, and lines for a file that is none"
+                f"{arguments.file} would be damaged as lines of text: convert it, or choose "
+                f"--format from {', '.join(NAMES)}"
             )
         return
     if arguments.columns and input_format(arguments) != "table":

@@ -141,8 +141,8 @@ def add_phrases(mixture: Mixture, phrases: Mapping[str, Sequence[Pair]], share: 
     Args:
         mixture: of sentences.
         phrases: of each source, the most frequent first.
-        share: of the pairs of a source in an epoch; so many phrases are added at most, and repeated
-            to come near it.
+        share: most phrases, as a share of the pairs that an epoch has of their source. Fewer are
+            repeated to come near it.
     """
     added = []
     for source in mixture:

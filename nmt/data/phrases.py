@@ -80,8 +80,8 @@ def extract_phrases(pairs: Sequence[Pair]) -> list[Pair]:
     if not sample:
         return []
     source, target = (Words.split(texts) for texts in zip(*sample, strict=True))
-    found = _find_phrases(source, target, *align(source, target))
-    chosen = found.take(_choose(source, target, found))
+    occurrences = _find_phrases(source, target, *align(source, target))
+    chosen = occurrences.take(_choose(source, target, occurrences))
     return [
         Pair(source.read(at, length), target.read(target_at, target_length))
         for at, length, _, target_at, target_length, _ in zip(
@@ -114,7 +114,7 @@ def _find_phrases(
     links_back = _Links.collect(linked_targets, linked_sources, len(target.ids))
     is_mutual = (best_sources[best_targets] == np.arange(len(source.ids))) & (links.last >= 0)
     target_numbers = {length: _number_phrases(target, length) for length in _LENGTHS}
-    found = []
+    parts = []
     for length in _LENGTHS:
         numbers = _number_phrases(source, length)
         last_links = _windows(links.last, length)
@@ -131,14 +131,14 @@ def _find_phrases(
             )
             at, to = at[is_closed], to[is_closed]
             sizes = np.full((2, len(at)), [[length], [target_length]])
-            found.append(
+            parts.append(
                 (at, sizes[0], numbers[at], to, sizes[1], target_numbers[target_length][to])
             )
-    return _Occurrences(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+    return _Occurrences(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _number_phrases(words: Words, length: int) -> Ints:
-    """Return a number for the phrase that begins at each word, 0 where there is none: [W]."""
+    """Return a number of the phrase that begins at each word: [W]; 0: none does."""
     ids = _windows(words.ids, length)
     is_phrase = _windows(words.follows, length)[1:].all(0) & (ids.min(0) > 0)
     is_phrase &= ids.max(0) < 1 << _ID_BITS
@@ -150,25 +150,27 @@ def _windows(values: NDArray[Any], length: int) -> NDArray[Any]:
     return sliding_window_view(np.pad(values, (0, length - 1)), length).T
 
 
-def _choose(source: Words, target: Words, found: _Occurrences) -> Ints:
+def _choose(source: Words, target: Words, occurrences: _Occurrences) -> Ints:
     """Return an occurrence of each frequent phrase with its usual translation: indices."""
     # Inside of a sentence, capitals are those of names: such occurrences come first.
-    begins = source.begins_sentence[found.source] + 2 * target.begins_sentence[found.target]
-    order = np.lexsort((begins, found.target_number, found.source_number))
-    found = found.take(order)
-    is_new = np.diff(found.source_number, prepend=0) != 0  # phrase
-    first = np.flatnonzero(is_new | (np.diff(found.target_number, prepend=0) != 0))
+    begins = (
+        source.begins_sentence[occurrences.source] + 2 * target.begins_sentence[occurrences.target]
+    )
+    order = np.lexsort((begins, occurrences.target_number, occurrences.source_number))
+    occurrences = occurrences.take(order)
+    is_new = np.diff(occurrences.source_number, prepend=0) != 0  # phrase
+    first = np.flatnonzero(is_new | (np.diff(occurrences.target_number, prepend=0) != 0))
     counts = np.diff(first, append=len(order))  # of each translation of each phrase
     phrase = np.cumsum(is_new) - 1
     totals = np.bincount(phrase)[phrase[first]]
-    last_source = source.ids[found.source + found.source_length - 1][first]
-    last_target = target.ids[found.target + found.target_length - 1][first]
+    last_source = source.ids[occurrences.source + occurrences.source_length - 1][first]
+    last_target = target.ids[occurrences.target + occurrences.target_length - 1][first]
     is_chosen = (
         (counts >= _LEAST_COUNT)
         & (counts > _LEAST_SHARE * totals)
         & (last_source > _FUNCTION_WORDS)
         & (last_target > _FUNCTION_WORDS)
-        & ~target.begins_sentence[found.target[first]]
+        & ~target.begins_sentence[occurrences.target[first]]
     )
     chosen, counts = first[is_chosen], counts[is_chosen]
     return order[chosen[np.argsort(-counts, kind="stable")]]

@@ -50,7 +50,7 @@ class Words(NamedTuple):
         return cls(text, ids, numbers, begins, ends, follows, begins_sentence)
 
     def read(self, first: int, length: int) -> str:
-        """Return words as they stand in their text, the first one of a sentence in lower case."""
+        """Return words as the text has them; one that begins a sentence is in lower case."""
         words = self.text[self.begins[first] : self.ends[first + length - 1]]
         return words[0].lower() + words[1:] if self.begins_sentence[first] else words
 

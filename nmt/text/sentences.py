@@ -96,13 +96,13 @@ def _split_line(line: str, language: str) -> list[str]:
 
 def _find_separators(line: str) -> list[tuple[int, int]]:
     """Return the characters [begin, end) of the separators of a line that are in no kept span."""
-    found = [match.span() for match in _SEPARATOR.finditer(line)]
-    if not found:
+    separators = [match.span() for match in _SEPARATOR.finditer(line)]
+    if not separators:
         return []
     spans = list(find_spans(line))
     return [
         (first, last)
-        for first, last in found
+        for first, last in separators
         if not (line[first] == "»" and "«" in line)  # a quotation
         and not any(begin < first < end for begin, end in spans)
     ]

@@ -162,9 +162,9 @@ def space_slots(source: str, text: str) -> str:
         text: its translation.
     """
     for slot in dict.fromkeys(_SLOT.findall(text)):
-        source_before, found, source_after = source.partition(slot)
-        if not found:
+        if slot not in source:
             continue
+        source_before, _, source_after = source.partition(slot)
         before, _, after = text.partition(slot)
         follows_word = is_spaced_alnum(source_before[-1:])
         precedes_word = is_spaced_alnum(source_after[:1])
