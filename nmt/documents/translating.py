@@ -172,8 +172,10 @@ def match_endings(source: str, text: str, words: Sequence[Word] = ()) -> tuple[s
 
 
 def _has_surplus_point(source: str, line: str) -> bool:
-    ending = re.search(r"\w([\W_]*)$", source)
-    if ending is None or not _FINAL_MARKS.isdisjoint(ending[1]):
+    end = len(source)
+    while end and not source[end - 1].isalnum():
+        end -= 1
+    if not end or not _FINAL_MARKS.isdisjoint(source[end:]):
         return False
     stripped = line.rstrip()
     return stripped.endswith((".", "。")) and not _DOTTED.search(stripped)

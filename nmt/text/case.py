@@ -76,11 +76,9 @@ def copy_first_capital(source: str, translation: str) -> str:
         return translation
     begin = word.start()
     capital = translation[begin].upper()
-    return (
-        f"{translation[:begin]}{capital}{translation[begin + 1 :]}"
-        if len(capital) == 1
-        else translation
-    )
+    if len(capital) > 1:  # of ŉ, for example
+        return translation
+    return translation[:begin] + capital + translation[begin + 1 :]
 
 
 def _capitalize_long(match: re.Match[str]) -> str:

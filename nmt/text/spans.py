@@ -17,7 +17,7 @@ from nmt.text.scripts import is_spaced_alnum, join_sentences
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
 _TOUCHED = re.compile(r"[^\s¿¡(\[{«“‘\"'-]$")  # by a slot behind it, as by an end tag
-_FOLLOWED = re.compile(r" +[.,;:!?…)]")  # by a mark, after a space
+_FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
 _COUNTRIES = "es|mx|ar|co|cl|pe|uk|us|eu|de|fr|it|pt|br|ai|tv"

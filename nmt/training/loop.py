@@ -63,6 +63,8 @@ class Trainer:
         self._schedule = TrainingSchedule(
             session.training, data_stages, steps_per_epoch, session.components.learning_rate
         )
+        if resumed_at is not None and self._schedule.is_complete(position):
+            session.console.print(f"the run is complete at update {resumed_at}: nothing is trained")
         self._window = ReportWindow(session, self._schedule)
         self._memory = OutOfMemoryRecovery(session)
         self._guard = Guard(session, self._get_batch)

@@ -130,9 +130,10 @@ def test_sentences_are_searched_one_by_one_and_lines_in_one_go(tokenizer: Tokeni
 
 def test_marks_of_lists_are_not_translated(tokenizer: Tokenizer) -> None:
     translator, engine = translator_of(tokenizer)
-    text = "- hoy hace frío. - y llueve.\n\t* ¿vamos?\n–no."
+    text = "- hoy hace frío. - y llueve.\n\t* ¿vamos?\n–no.\n12) sí.\n a) él.\nno b) y."
     assert translator.translate([text]) == [text]
-    assert sorted(engine.sources) == ["- y llueve.", "hoy hace frío.", "¿vamos?", "–no."]
+    expected = ["- y llueve.", "hoy hace frío.", "¿vamos?", "–no.", "sí.", "él.", "no b) y."]
+    assert sorted(engine.sources) == sorted(expected)
 
 
 def test_quotation_marks_around_a_sentence_are_not_translated(tokenizer: Tokenizer) -> None:

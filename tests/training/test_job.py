@@ -98,6 +98,10 @@ def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
     assert steps(again) == [1, 2, 3, 4, 5, 6]
     assert again.folder.config.training.max_steps == 6
     assert again.folder.config.training.resume is None
+    shown = io.StringIO()
+    console = Console(file=shown, width=200)
+    kept.train(f"training.resume={first.path}", "training.max_steps=5", console=console)
+    assert "the run is complete at update 6: nothing is trained" in shown.getvalue()
     with pytest.raises(UserError, match="a resumed run keeps its seed"):
         kept.train(f"training.resume={first.path}", "seed=5")
 
