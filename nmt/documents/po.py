@@ -23,6 +23,8 @@ _MOST_FORMS = 9  # polib reads one digit; Arabic has six
 _HEADER = re.compile(r'^msgid ""\r?\nmsgstr (?:"[^\n]*(?:\n|\Z))+', re.MULTILINE)
 _LANGUAGE = re.compile(r'(["n]Language:)[^"\\\n]*')
 _TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
+# As GTK and Qt write the letter of an entry of a menu: "_Abrir", "&Abrir".
+_MNEMONIC = re.compile(r"(?<![^\W\d_])[&_](?=[^\W_])(?!\w+;)")
 _LINE_ENDS = dict.fromkeys(map(ord, "\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # polib escapes others
 
 
@@ -57,7 +59,10 @@ class PoDocument:
         self._language = options.target_language
         self._messages = list(self._find_messages(parse_po(text)))
         texts = [text for message in self._messages for text in message.texts]
-        self.segments: Sequence[MarkedText] = [mark_plain(text) for text in texts]
+        self.segments: Sequence[MarkedText] = [
+            mark_plain(_MNEMONIC.sub("", text)) if _find_mnemonic(text) else mark_plain(text)
+            for text in texts
+        ]
 
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
         match = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
@@ -110,7 +115,8 @@ class PoDocument:
             lines[at] = ""
             at += 1
         texts = [
-            _wrap(text, source) for text, source in zip(translations, message.texts, strict=True)
+            _wrap(_add_mnemonic(text, _find_mnemonic(source)), source)
+            for text, source in zip(translations, message.texts, strict=True)
         ]
         if message.forms:
             forms = [
@@ -140,6 +146,17 @@ class PoDocument:
 def _is_translation(line: str) -> bool:
     """Whether a line is of the translation of a message, whose first line is known."""
     return bool(_TRANSLATION.match(line)) or line.lstrip("#~ \t").startswith('"')
+
+
+def _find_mnemonic(text: str) -> str:
+    """Return the sign before the letter that chooses an entry of a menu; empty if there is none."""
+    signs = _MNEMONIC.findall(text)
+    return signs[0] if len(signs) == 1 and text.count(signs[0]) == 1 else ""
+
+
+def _add_mnemonic(text: str, sign: str) -> str:
+    """Return a text with a sign before its first letter."""
+    return re.sub(r"(?=[^\W\d_])", sign, text, count=1)
 
 
 def _wrap(text: str, source: str) -> str:

@@ -89,6 +89,23 @@ def test_messages_without_a_translation_are_segments() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "filled"),
+    [
+        ("&Abrir libro", "Abrir libro", "&Open book"),
+        ("Cerrar _todo", "Cerrar todo", "_Open book"),
+        ("Tom & Ana", "Tom & Ana", "Open book"),
+        ("a&nbsp;b", "a&nbsp;b", "Open book"),
+        ("_uno_ y nombre_propio", "_uno_ y nombre_propio", "Open book"),
+        ("&Uno && dos", "&Uno && dos", "Open book"),
+    ],
+)
+def test_the_letter_of_a_menu_is_marked_again(source: str, text: str, filled: str) -> None:
+    catalogue = f'msgid "{source}"\nmsgstr ""\n'
+    assert [segment.text for segment in read(catalogue).segments] == [text]
+    assert f'msgstr "{filled}"' in fill(catalogue, {text: "Open book"})
+
+
 def test_choices_of_the_message_format_are_no_texts() -> None:
     text = 'msgid "{n, plural, one {Un libro} other {# libros}}"\nmsgstr ""\n'
     assert read(text).segments == []
