@@ -128,7 +128,7 @@ def test_faults_in_configuration_files_name_the_file(tmp_path: Path) -> None:
 
     def explain(name: str) -> str:
         path = f"hydra.searchpath=[file://{tmp_path}]"
-        return complaint(lambda: compose_config([path, f"+experiment={name}"]))
+        return complaint(lambda: compose_config([path, f"experiment={name}"]))
 
     assert explain("misspelt").startswith(
         "experiment/misspelt: unknown configuration key 'training.max_stps'; did you mean"
