@@ -26,6 +26,10 @@ _LEAST_SHARE = 0.5  # of the occurrences of a phrase: more of them have its tran
 # The most frequent words are articles, pronouns and prepositions. A phrase that ends with one is
 # incomplete.
 _FUNCTION_WORDS = 40
+# Where a Spanish verb begins a sentence, English adds a pronoun: it has its usual translation less
+# often there.
+_LEAST_BEGINNINGS = 5  # sentences that a word begins
+_USUAL_SHARE = 0.7  # of its usual translation there, relative to elsewhere
 _LONGEST_TEXT = 40  # words; longer texts are aligned poorly
 _MOST_CELLS = 10_000_000  # words of sources times words of their targets: 1 GB of memory
 _ID_BITS = 16  # of each word of a phrase: rarer words are in no phrase
@@ -165,12 +169,40 @@ def _choose(source: Words, target: Words, occurrences: _Occurrences) -> Ints:
     totals = np.bincount(phrase)[phrase[first]]
     last_source = source.ids[occurrences.source + occurrences.source_length - 1][first]
     last_target = target.ids[occurrences.target + occurrences.target_length - 1][first]
+    gains_subject = _find_words_that_gain_subjects(source, occurrences)
     is_chosen = (
         (counts >= _LEAST_COUNT)
         & (counts > _LEAST_SHARE * totals)
         & (last_source > _FUNCTION_WORDS)
         & (last_target > _FUNCTION_WORDS)
         & ~target.begins_sentence[occurrences.target[first]]
+        & ~gains_subject[source.ids[occurrences.source[first]]]
     )
     chosen, counts = first[is_chosen], counts[is_chosen]
     return order[chosen[np.argsort(-counts, kind="stable")]]
+
+
+def _find_words_that_gain_subjects(source: Words, occurrences: _Occurrences) -> NDArray[np.bool_]:
+    """Return which words have another translation where they begin a sentence: by id.
+
+    "Es" is *it is* there and *is* elsewhere. As a phrase, it would teach the model to leave the
+    subject of a sentence out.
+    """
+    size = source.ids.max() + 1
+    alone = occurrences.take(np.flatnonzero(occurrences.source_length == 1))
+    words, begins = source.ids[alone.source], source.begins_sentence[alone.source]
+    # The most frequent translation inside of sentences.
+    inside = np.stack((words, alone.target_number))[:, ~begins]
+    (translated, numbers), counts = np.unique(inside, axis=1, return_counts=True)
+    order = np.argsort(counts, kind="stable")
+    usual = np.zeros(size, np.int64)
+    usual[translated[order]] = numbers[order]  # the last one is the most frequent
+    is_usual = alone.target_number == usual[words]
+    rates = []
+    for at_beginning in (True, False):
+        total = np.bincount(source.ids[source.begins_sentence == at_beginning], minlength=size)
+        chosen = words[is_usual & (begins == at_beginning)]
+        rates.append(np.bincount(chosen, minlength=size) / np.maximum(total, 1))
+        if at_beginning:
+            is_frequent = total >= _LEAST_BEGINNINGS
+    return is_frequent & (rates[0] < _USUAL_SHARE * rates[1])
