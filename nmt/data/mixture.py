@@ -136,20 +136,18 @@ def sample_run(
 
 
 def add_phrases(mixture: Mixture, phrases: Mapping[str, Sequence[Pair]], share: float) -> Mixture:
-    """Return a mixture with the phrases of its sources.
+    """Return a mixture with the phrases of its sources, repeated like their pairs.
 
     Args:
         mixture: of sentences.
         phrases: of each source, the most frequent first.
-        share: most phrases, as a share of the pairs that an epoch has of their source. Fewer are
-            repeated to come near it.
+        share: most phrases of a source, as a share of its pairs.
     """
     added = []
     for source in mixture:
-        most = round(share * len(source.pairs) * source.repeats)
-        if chosen := list(phrases[source.name][:most]):
+        if chosen := list(phrases[source.name][: round(share * len(source.pairs))]):
             name = f"{source.name} phrases"
-            added.append(SourcePairs(name, chosen, round(most / len(chosen)), is_read=False))
+            added.append(SourcePairs(name, chosen, source.repeats, is_read=False))
     return (*mixture, *added)
 
 

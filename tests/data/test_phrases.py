@@ -60,6 +60,20 @@ def test_a_phrase_without_a_usual_translation_is_left_out() -> None:
     assert dict(extract_phrases([*pairs, *sentences()]))["perro"] == "dog"
 
 
+def test_no_phrase_begins_with_a_word_that_gains_a_subject() -> None:
+    """Where it begins a sentence, and not inside of one."""
+    things = NOUNS.items()
+    inside = [
+        Pair(f"El {a} es un {b}.", f"The {x} is a {y}.") for a, x in things for b, y in things
+    ]
+    pairs = sentences() + inside
+    assert dict(extract_phrases(pairs))["es un perro"] == "is a dog"
+    alone = [Pair(f"Es un {noun}.", f"It is a {translation}.") for noun, translation in things]
+    found = dict(extract_phrases(pairs + alone * 3))
+    assert not any(phrase.split()[0] == "es" for phrase in found)
+    assert found["un perro"] == "a dog"
+
+
 def test_a_phrase_that_occurs_once_is_left_out() -> None:
     pair = Pair("El queso come, el queso rojo.", "The cheese eats, the red cheese.")
     assert "queso" in dict(extract_phrases([*sentences(), pair]))  # twice in one sentence
