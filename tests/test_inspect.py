@@ -78,7 +78,7 @@ def test_an_explanation_is_printed_and_written(tiny_run: Path, tmp_path: Path) -
     page = as_html.read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert "house" in page
-    with pytest.raises(UserError, match="no such word; choose from"):
+    with pytest.raises(UserError, match="no word 'xyzzy' to explain; choose from"):
         inspected(*command_line, "--why", "xyzzy")
 
 

@@ -383,7 +383,6 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--format", "html", "Hola."], "--format is for a document: give it as --file"),
     (["--file", "RUN/corpus.json", "--format", "lines", "--columns", "1"], "--columns is for a"),
     (["--file", "RUN/corpus.json", "--columns", "1"], "--columns is for tables"),
-    (["--file", "strings.xml"], "strings.xml would be damaged as lines of text"),
     (["--file", "RUN/corpus.json", "--nbest", "2"], "--nbest is for lines, and"),
     (["--file", "RUN/corpus.json", "--format", "office", "--encoding", "cp1252"], "names its enc"),
     (["--file", "RUN/corpus.json", "--resume"], "give --format lines"),
@@ -423,6 +422,17 @@ def test_translate_says_what_is_wrong(
     [line] = captured.err.splitlines()
     assert line.startswith("error: ")
     assert message in line
+
+
+def test_documents_in_no_format_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "strings.XML"
+    path.write_text("<a>Hola</a>")
+    words = ["--file", str(path)]
+    with pytest.raises(SystemExit):
+        exit_on_user_error(lambda: translate.run(translate.make_parser().parse_args(words)))
+    assert "strings.XML would be damaged as lines of text" in capsys.readouterr().err
 
 
 def test_translate_says_it_in_a_process_of_its_own(tmp_path: Path) -> None:

@@ -82,7 +82,11 @@ def write(
             source = graph.restore_spans(source, masked)
         source = tf.where(is_copied, "", tf.strings.join([tf.gather(tag, sentences.rows), source]))
         translations, scores, log_probs = search(source, is_copied)
-        translations = tf.where(is_upper, graph.upper_outside_spans(translations), translations)
+        translations = tf.where(
+            is_upper,
+            graph.upper_outside_spans(translations),
+            graph.copy_first_capital(masked.text, translations),
+        )
         if tokenizer.slots:
             translations = graph.restore_spans(translations, masked)
         translations = tf.where(is_copied, sentences.text, translations)

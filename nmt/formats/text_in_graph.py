@@ -239,6 +239,24 @@ def lower_capitals(text: Any) -> Any:
     return tf.strings.join([begin, tf.strings.lower(rest, encoding="utf-8")])
 
 
+def copy_first_capital(source: Any, translation: Any) -> Any:
+    """Begin translations with a capital where their sources do: string [N] each -> string [N].
+
+    As `nmt.text.case.copy_first_capital`.
+    """
+    import tensorflow as tf
+
+    letter = r"[\p{Ll}\p{Lo}\p{Lm}]"
+    is_changed = tf.strings.regex_full_match(source, r"(?s)[^\p{L}]*\p{Lu}.*")
+    is_changed &= tf.strings.regex_full_match(
+        translation, rf"(?s)[^\p{{L}}]*{letter}+(?:['’]{letter}+)*(?:[^\p{{L}}].*)?"
+    )
+    begin = tf.strings.regex_replace(translation, r"(?s)^([^\p{L}]*\p{L}).*$", r"\1")
+    rest = tf.strings.regex_replace(translation, r"(?s)^[^\p{L}]*\p{L}", "")
+    capital = tf.strings.join([tf.strings.upper(begin, encoding="utf-8"), rest])
+    return tf.where(is_changed, capital, translation)
+
+
 def upper_outside_spans(text: Any) -> Any:
     """Write texts in capitals, but for kept spans and slots: string [N] -> string [N]."""
     import tensorflow as tf

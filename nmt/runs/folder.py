@@ -95,18 +95,6 @@ class RunFolder:
             return run
         raise UserError(f"{parent} already holds a thousand runs of this second")
 
-    def link_latest(self) -> None:
-        """Link ``latest``, beside the run, to it; an older link is replaced atomically."""
-        link = self.path.parent / LATEST
-        partial = link.with_name(f".{LATEST}-{os.getpid()}")
-        partial.unlink(missing_ok=True)
-        try:
-            partial.symlink_to(self.path.name, target_is_directory=True)
-            partial.replace(link)
-        except OSError:
-            # Without symbolic links, or with a folder called ``latest``, runs go by full names.
-            partial.unlink(missing_ok=True)
-
     @classmethod
     def open(cls, path: Path, model_class: ModelClass | None = None) -> RunFolder:
         """Open an existing run.
@@ -299,3 +287,16 @@ def _check_config(path: Path) -> None:
             f"{path} is damaged: its SHA-256 is not the one in its first line; if you changed "
             "it, delete that line"
         )
+
+
+def link_latest(run: Path) -> None:
+    """Link ``latest``, beside a run, to the run; an older link is replaced atomically."""
+    link = run.parent / LATEST
+    partial = link.with_name(f".{LATEST}-{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    try:
+        partial.symlink_to(run.name, target_is_directory=True)
+        partial.replace(link)
+    except OSError:
+        # Without symbolic links, or with a folder called ``latest``, runs go by their full names.
+        partial.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
 from nmt.inference.results import CELL
 from nmt.runs.custom_model import ModelClass
-from nmt.runs.folder import COMPONENTS_FILE, RunFolder
+from nmt.runs.folder import COMPONENTS_FILE, RunFolder, link_latest
 from nmt.runs.locking import lock_run
 from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
@@ -194,7 +194,7 @@ def train(
                 resolved, corpus, folder, process_group, console, components, callbacks
             )
             if process_group.is_main_process and config.training.resume is None:
-                folder.link_latest()
+                link_latest(folder.path)
             for callback in callbacks:
                 callback.on_start(session)
             is_complete = trainer.train()

@@ -80,7 +80,7 @@ def carry(tagged: str, text: str, links: str) -> str:
         ("<b>a</b> <i>b</i>", "x", "0,1", "<0>x</0><1></1>"),
         # The marks beside an element's words stay outside, as in the source.
         ("¿Ves <b>la casa</b>?", "See the house?", "1 2 3 -", "See <0>the house</0>?"),
-        ("Ana.<b>Mi casa</b>", "Ana .My house", "0 - 2 3", "Ana .<0>My house</0>"),
+        ("Ana;<b>Mi casa</b>", "Ana ;My house", "0 - 2 3", "Ana ;<0>My house</0>"),
         ("Di <b>¡hola!</b>", "Say hello!", "0 2 -", "Say <0>hello!</0>"),
         # An element whose words vanished stays beside something.
         ("uno <b>dos</b> tres", "one three", "0 2", "<0>one</0> three"),

@@ -93,7 +93,7 @@ print(json.dumps({
 
 
 def test_a_long_text_is_cut(exported: Path, translator: Translator) -> None:
-    sentence = "Tengo hambre y tengo sueño, "
+    sentence = "tengo hambre y tengo sueño, "
     ids = translator.tokenizer.encode([clean_text(sentence * 20)])[0]
     assert len(ids) > 64
     cut = translator.tokenizer.decode([ids[:63]])[0]

@@ -127,6 +127,7 @@ def test_empty_and_long_texts(exported: Path, translator: Translator) -> None:
     ids = translator.tokenizer.encode([clean_text(sentence * 20)])[0]
     cut = translator.tokenizer.decode([ids[: POSITIONS - 1]])[0]
     assert translator.tokenizer.encode([cut])[0].tolist() == ids[: POSITIONS - 1].tolist()
+    cut = cut[0].upper() + cut[1:]  # the tokenizer has lower-cased it
     empty, long, short = tflite.translate(exported, [" ", sentence * 20, cut])
     assert (empty.text, empty.tokens) == ("", (EOS,))
     assert long.text == short.text != ""

@@ -170,7 +170,7 @@ def test_a_lost_span_is_put_beside_the_word_aligned_to_its_neighbour(tokenizer: 
     [[translation]] = translator.hypotheses(["me gusta el 12"])
     assert translation.text == "me 12 gusta el"  # after the word that is aligned to "el"
     [[translation]] = translator.hypotheses(["me gusta <b>el"])
-    assert translation.text == "<b> me gusta el"  # a tag before "el"
+    assert translation.text == "<b>me gusta el"  # a tag before "el"
     [[translation]] = translator.hypotheses(["13 gusta mucho mucho gustaría y 12"])
     assert translation.text == "gusta 12 mucho mucho 13 gustaría y"
     assert translation.lost_spans == ("13", "12")
@@ -202,7 +202,7 @@ def test_lost_spans_of_all_sentences_are_reported(tokenizer: Tokenizer) -> None:
     [
         ("HOLA A TODOS EN https://a.com/b.", str.lower, "HOLA A TODOS EN https://a.com/b."),
         ("Hoy Hace Mucho Frío", str.lower, "Hoy Hace Mucho Frío"),
-        ("Mi iPhone es bueno.", str.lower, "mi iPhone es bueno."),
+        ("Mi iPhone es bueno.", str.lower, "Mi iPhone es bueno."),
         ("HOLA A TODOS. adiós.", lambda text: text, "HOLA A TODOS. adiós."),
     ],
 )

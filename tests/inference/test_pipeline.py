@@ -201,7 +201,7 @@ def test_bytes_that_end_a_line_leave_one_line(
     assert tokenizer.decode([ids]) == [f"a{end}e{end}"]
     translator = Translator(Engines(Writer(ids)), tokenizer, DECODING)
     long_text = "hoy hace frío, " * 60  # in parts, which are joined
-    texts = ["Hola.", "", long_text]
+    texts = ["hola.", "", long_text]
     translations = [
         *translator.hypotheses(texts, n_best=2),
         *translator.samples(texts, 2),

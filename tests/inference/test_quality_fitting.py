@@ -147,7 +147,7 @@ def test_the_same_pairs_and_seed_give_the_same_fit(
 
 
 def test_few_pairs_are_refused(parrot: Translator) -> None:
-    with pytest.raises(UserError, match=f"needs {LEAST_PAIRS} dev pairs or more, got 3"):
+    with pytest.raises(UserError, match=f"needs {LEAST_PAIRS} dev pairs that fit into rows, got 3"):
         fit_quality(parrot, known_pairs()[:3], None)
 
 

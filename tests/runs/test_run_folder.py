@@ -17,7 +17,7 @@ from nmt.config import Config
 from nmt.errors import UserError
 from nmt.formats.verifying import verify_run
 from nmt.runs.checkpoint import read_arrays, write_arrays
-from nmt.runs.folder import RunFolder
+from nmt.runs.folder import RunFolder, link_latest
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -30,8 +30,8 @@ def test_runs_of_one_second_do_not_share_a_folder(
     assert first.path != second.path
     assert first.path.name.endswith("_a-b-c")
     assert not (tmp_path / "latest").exists()
-    first.link_latest()
-    second.link_latest()
+    link_latest(first.path)
+    link_latest(second.path)
     assert (tmp_path / "latest").resolve() == second.path.resolve()
     assert RunFolder.open(tmp_path / "latest").config == config
 

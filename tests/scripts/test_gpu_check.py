@@ -161,7 +161,7 @@ def test_a_part_that_fails_is_named_and_stops_no_other(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stdout + done.stderr
     found = results(out)
-    why = "error: model.d_model=64 must be divisible by model.num_heads=3"
+    why = "error: model.d_model=64 is not divisible by num_heads=3"
     failed = [result for result in found if result["status"] == "failed"]
     assert [result["part"] for result in failed] == ["parity", *["speed"] * 2]
     assert {result["note"] for result in failed} == {why}

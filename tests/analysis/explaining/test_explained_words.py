@@ -85,7 +85,7 @@ def test_a_word_is_chosen_in_any_letter_case() -> None:
     words = group_tokens(TOKENIZER, ids("▁I", "▁the", "▁bank", "▁the"))  # type: ignore[arg-type]
     assert choose_word(words, "i") == 0
     assert choose_word(words, "the") == 1
-    with pytest.raises(UserError, match=r"--why bench: .* choose from: I, the, bank, the"):
+    with pytest.raises(UserError, match=r"no word 'bench' .* choose from: I, the, bank, the"):
         choose_word(words, "bench")
 
 

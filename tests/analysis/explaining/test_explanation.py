@@ -192,9 +192,9 @@ def test_a_recurrent_model_has_effects_and_a_reason(translator: Translator, sent
 
 
 def test_mistakes_are_user_errors(translator: Translator, sentence: str) -> None:
-    with pytest.raises(UserError, match="--not house needs --why WORD"):
+    with pytest.raises(UserError, match="'house' in place of which word"):
         explain(translator, sentence, not_="house")
-    with pytest.raises(UserError, match="no such word; choose from"):
+    with pytest.raises(UserError, match="to explain; choose from"):
         explain(translator, sentence, why="xyzzy")
     with pytest.raises(UserError, match="is empty"):
         explain(translator, " ")
