@@ -189,20 +189,19 @@ def _find_words_that_gain_subjects(source: Words, occurrences: _Occurrences) -> 
     subject of a sentence out.
     """
     size = source.ids.max() + 1
-    alone = occurrences.take(np.flatnonzero(occurrences.source_length == 1))
-    words, begins = source.ids[alone.source], source.begins_sentence[alone.source]
+    single = occurrences.take(np.flatnonzero(occurrences.source_length == 1))
+    words, begins = source.ids[single.source], source.begins_sentence[single.source]
     # The most frequent translation inside of sentences.
-    inside = np.stack((words, alone.target_number))[:, ~begins]
+    inside = np.stack((words, single.target_number))[:, ~begins]
     (translated, numbers), counts = np.unique(inside, axis=1, return_counts=True)
     order = np.argsort(counts, kind="stable")
     usual = np.zeros(size, np.int64)
     usual[translated[order]] = numbers[order]  # the last one is the most frequent
-    is_usual = alone.target_number == usual[words]
-    rates = []
-    for at_beginning in (True, False):
-        total = np.bincount(source.ids[source.begins_sentence == at_beginning], minlength=size)
-        chosen = words[is_usual & (begins == at_beginning)]
-        rates.append(np.bincount(chosen, minlength=size) / np.maximum(total, 1))
-        if at_beginning:
-            is_frequent = total >= _LEAST_BEGINNINGS
-    return is_frequent & (rates[0] < _USUAL_SHARE * rates[1])
+    is_usual = single.target_number == usual[words]
+    places = (False, True)  # inside of a sentence, at its beginning
+    total = [np.bincount(source.ids[source.begins_sentence == at], minlength=size) for at in places]
+    usually = [np.bincount(words[is_usual & (begins == at)], minlength=size) for at in places]
+    inside_rate, beginning_rate = (
+        count / np.maximum(every, 1) for count, every in zip(usually, total, strict=True)
+    )
+    return (total[1] >= _LEAST_BEGINNINGS) & (beginning_rate < _USUAL_SHARE * inside_rate)

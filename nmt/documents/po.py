@@ -149,7 +149,7 @@ def _is_translation(line: str) -> bool:
 
 
 def _find_mnemonic(text: str) -> str:
-    """Return the sign before the letter that chooses an entry of a menu; empty if there is none."""
+    """Return the sign of a text's mnemonic; empty if it has none."""
     signs = _MNEMONIC.findall(text)
     return signs[0] if len(signs) == 1 and text.count(signs[0]) == 1 else ""
 
