@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from operator import itemgetter
 from typing import Any, NoReturn
 
 import hydra
@@ -114,8 +115,8 @@ def put_flags_first(arguments: Sequence[str]) -> list[str]:
         re.match(r"~|[^-][^=]*=", argument) is not None and last not in _FLAGS_WITH_VALUES
         for last, argument in zip(before, arguments, strict=False)
     ]
-    flags = [argument for argument, late in zip(arguments, is_override, strict=True) if not late]
-    return flags + [each for each, late in zip(arguments, is_override, strict=True) if late]
+    ordered = sorted(zip(is_override, arguments, strict=True), key=itemgetter(0))  # is stable
+    return [argument for _, argument in ordered]
 
 
 def _raised_in(error: BaseException, package: str) -> bool:

@@ -72,7 +72,7 @@ class DataConfig:
     prepared: str | None = None  # a folder of nmt.prepare, which determines the sources
 
     noise: NoiseConfig = field(default_factory=NoiseConfig)  # changes of training pairs
-    # Words and phrases of the pairs that are trained on, too: their most, as a share of the pairs.
+    # Phrases of the pairs that are trained on as well: at most this share of the pairs.
     phrases: Annotated[float, between(0, 1)] = MISSING
     # Previous sentences of ordered sources that stand before each source.
     context: NonNegativeInt = MISSING

@@ -23,7 +23,7 @@ class ModelConfig:
     d_model: PositiveInt = MISSING  # model width D, of embeddings and of the decoder's output
     encoder_layers: PositiveInt = MISSING
     decoder_layers: PositiveInt = MISSING
-    # On embeddings and on what each block adds to its input, or between recurrent layers. null:
+    # On embeddings and residual branches, or between recurrent layers. null:
     # chosen for the size of the training split, see `nmt.training.defaults.default_dropout`.
     dropout: Dropout | None = MISSING
     max_length: int = MISSING  # longest sequence in tokens, end mark included

@@ -60,8 +60,7 @@ class PoDocument:
         self._messages = list(self._find_messages(parse_po(text)))
         texts = [text for message in self._messages for text in message.texts]
         self.segments: Sequence[MarkedText] = [
-            mark_plain(_MNEMONIC.sub("", text)) if _find_mnemonic(text) else mark_plain(text)
-            for text in texts
+            mark_plain(text.replace(_find_mnemonic(text), "")) for text in texts
         ]
 
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
@@ -149,7 +148,7 @@ def _is_translation(line: str) -> bool:
 
 
 def _find_mnemonic(text: str) -> str:
-    """Return the sign of a text's mnemonic; empty if it has none."""
+    """Return the sign that marks the letter of a text; empty if none is marked."""
     signs = _MNEMONIC.findall(text)
     return signs[0] if len(signs) == 1 and text.count(signs[0]) == 1 else ""
 

@@ -152,7 +152,7 @@ class BlockSizes(_Sizes):
     # and "alibi" its calls need a ``distance_bias``.
     positions: str
     activation: str  # one of `ACTIVATIONS`, see `nmt.model.blocks.FeedForward`
-    dropout: float  # rate on what a block adds to its input, and on embeddings
+    dropout: float  # rate on residual branches and embeddings
     attention_dropout: float  # rate on attention weights
     ffn_dropout: float  # rate inside the feed-forward block
     attention_kernel: str  # "explicit", "fused" or "chunked"
