@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from typing import NamedTuple
 
 import numpy as np
 
 from nmt.data.encoded import EncodedCorpus, Sequences
-from nmt.data.noise import BatchNoise, PackedPair
-from nmt.data.packing import pack
+from nmt.data.noise import RowNoise
+from nmt.data.packing import PackedRows, Side, pack
 from nmt.data.tokenizer import BOS, EOS
 
 Batch = dict[str, np.ndarray]
@@ -54,7 +52,7 @@ class BatchPlan(ABC):
         pairs: int,
         skipped: int,
         tokens_per_epoch: int,
-        noise: BatchNoise | None = None,
+        noise: RowNoise | None = None,
     ) -> None:
         self._noise = noise
         self._row_counts = list(rows.values())
@@ -89,7 +87,7 @@ class BatchPlan(ABC):
         length = self.shapes[shape_index][1]
         if self._noise is not None:
             addresses = [(step, order, row) for row in filled.tolist()]
-            content = add_noise(content, self._noise, length, addresses)
+            content = self._noise.change_rows(content, length, addresses)
         return lay_out((len(indices), length), content)
 
     @abstractmethod
@@ -150,7 +148,7 @@ class Batches(BatchPlan):
         row_lengths: Sequence[int],
         positions: int,
         seed: int,
-        noise: BatchNoise | None = None,
+        noise: RowNoise | None = None,
     ) -> None:
         self._corpus = corpus
         self._seed = seed
@@ -195,22 +193,6 @@ class Batches(BatchPlan):
             gather(corpus.target, pairs),
             None if corpus.weights is None else corpus.weights[pairs],
         )
-
-
-class Side(NamedTuple):
-    """One side of some pairs."""
-
-    lengths: np.ndarray  # int64 [pairs], in tokens, without end marks
-    ids: np.ndarray  # int [all tokens], pair after pair
-
-
-class PackedRows(NamedTuple):
-    """The pairs of some rows, row after row."""
-
-    per_row: np.ndarray  # int64 [rows], pairs in each
-    source: Side
-    target: Side
-    weights: np.ndarray | None  # float32 [pairs], in the loss; None: all are 1
 
 
 def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
@@ -266,43 +248,6 @@ def lay_out(shape: tuple[int, int], rows: PackedRows) -> Batch:
         if weights is not None:
             batch["weights"] = scatter(cells, np.repeat(weights, length), np.float32)
     return batch
-
-
-def add_noise(
-    rows: PackedRows, noise: BatchNoise, length: int, addresses: Sequence[Sequence[int]]
-) -> PackedRows:
-    """Return rows with some of their pairs changed.
-
-    Args:
-        rows: the rows.
-        noise: changes pairs.
-        length: tokens per side of a row.
-        addresses: of the rows, see `BatchNoise.change`.
-    """
-    weights = [1.0] * len(rows.source.lengths) if rows.weights is None else rows.weights.tolist()
-    pairs = map(PackedPair, _split(rows.source), _split(rows.target), weights)
-    changed = [
-        noise.change(list(islice(pairs, count)), length, address)
-        for count, address in zip(rows.per_row.tolist(), addresses, strict=True)
-    ]
-    flat = list(chain.from_iterable(changed))
-    return PackedRows(
-        np.array([len(row) for row in changed], np.int64),
-        _join([pair.source for pair in flat]),
-        _join([pair.target for pair in flat]),
-        None if rows.weights is None else np.array([pair.weight for pair in flat], np.float32),
-    )
-
-
-def _split(side: Side) -> Iterator[list[int]]:
-    """Return an iterator of the tokens of each pair."""
-    ids = iter(side.ids.tolist())
-    return (list(islice(ids, length)) for length in side.lengths.tolist())
-
-
-def _join(sequences: Sequence[Sequence[int]]) -> Side:
-    lengths = np.array([len(ids) for ids in sequences], np.int64)
-    return Side(lengths, np.fromiter(chain.from_iterable(sequences), np.int32))
 
 
 def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from nmt.data.packing import PackedRows, Side
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.context import CONTEXT_MARK
 from nmt.text.noise import SOURCE_CHANGES, TextNoise
@@ -34,6 +38,22 @@ def count_tokens(pairs: Sequence[PackedPair]) -> tuple[int, int]:
         sum(len(pair.source) + 1 for pair in pairs),
         sum(len(pair.target) + 1 for pair in pairs),
     )
+
+
+class RowNoise(Protocol):
+    """Changes pairs in the rows of a batch."""
+
+    def change_rows(
+        self, rows: PackedRows, length: int, addresses: Sequence[Sequence[int]]
+    ) -> PackedRows:
+        """Return rows with some of their pairs changed.
+
+        Args:
+            rows: the rows.
+            length: tokens per side of a row.
+            addresses: of the rows, see `BatchNoise.change`.
+        """
+        ...
 
 
 class BatchNoise:
@@ -63,6 +83,26 @@ class BatchNoise:
         any_tag = "|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""])
         self._tag = re.compile(rf"(?:{any_tag})(?:.*{CONTEXT_MARK}\s*)?")
         self._seed = seed
+
+    def change_rows(
+        self, rows: PackedRows, length: int, addresses: Sequence[Sequence[int]]
+    ) -> PackedRows:
+        """See `RowNoise.change_rows`."""
+        weights = (
+            [1.0] * len(rows.source.lengths) if rows.weights is None else rows.weights.tolist()
+        )
+        pairs = map(PackedPair, _split(rows.source), _split(rows.target), weights)
+        changed = [
+            self.change(list(islice(pairs, count)), length, address)
+            for count, address in zip(rows.per_row.tolist(), addresses, strict=True)
+        ]
+        flat = list(chain.from_iterable(changed))
+        return PackedRows(
+            np.array([len(row) for row in changed], np.int64),
+            _join([pair.source for pair in flat]),
+            _join([pair.target for pair in flat]),
+            None if rows.weights is None else np.array([p.weight for p in flat], np.float32),
+        )
 
     def change(
         self, pairs: Sequence[PackedPair], length: int, address: Sequence[int]
@@ -120,3 +160,14 @@ class BatchNoise:
         if not source_ids or not target_ids:
             return pairs
         return [PackedPair(source_ids, target_ids, pairs[0].weight)]
+
+
+def _split(side: Side) -> Iterator[list[int]]:
+    """Return an iterator of the tokens of each pair."""
+    ids = iter(side.ids.tolist())
+    return (list(islice(ids, length)) for length in side.lengths.tolist())
+
+
+def _join(sequences: Sequence[Sequence[int]]) -> Side:
+    lengths = np.array([len(ids) for ids in sequences], np.int64)
+    return Side(lengths, np.fromiter(chain.from_iterable(sequences), np.int32))

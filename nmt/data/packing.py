@@ -1,9 +1,10 @@
-"""Packing of several pairs into a row, best fit first."""
+"""Rows of several pairs, and how pairs are packed into them: best fit first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,22 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+
+class Side(NamedTuple):
+    """One side of some pairs."""
+
+    lengths: np.ndarray  # int64 [pairs], in tokens, without end marks
+    ids: np.ndarray  # int [all tokens], pair after pair
+
+
+class PackedRows(NamedTuple):
+    """The pairs of some rows, row after row."""
+
+    per_row: np.ndarray  # int64 [rows], pairs in each
+    source: Side
+    target: Side
+    weights: np.ndarray | None  # float32 [pairs], in the loss; None: all are 1
 
 
 def pack(

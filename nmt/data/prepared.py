@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DataConfig
-from nmt.data.batches import BatchPlan, PackedRows
+from nmt.data.batches import BatchPlan
 from nmt.data.caching import is_complete
 from nmt.data.corpus import Corpus
 from nmt.data.mixture import count_repeats
-from nmt.data.noise import BatchNoise
+from nmt.data.noise import RowNoise
+from nmt.data.packing import PackedRows
 from nmt.data.records import map_records, read_records, type_of_ids
 from nmt.data.shuffling import Permutation
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
@@ -161,7 +162,7 @@ class PreparedBatches(BatchPlan):
         *,
         positions: int,
         seed: int,
-        noise: BatchNoise | None = None,
+        noise: RowNoise | None = None,
     ) -> None:
         manifest = corpus.manifest
         shards = [shard for shard in manifest["shards"] if repeats.get(shard["source"], 0)]

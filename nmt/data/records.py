@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.batches import PackedRows, Side, gather, ranges
+from nmt.data.batches import gather, ranges
 from nmt.data.encoded import EncodedCorpus
-from nmt.data.packing import Rows
+from nmt.data.packing import PackedRows, Rows, Side
 
 
 def type_of_ids(vocabulary_size: int) -> type[np.uint16 | np.int32]:

@@ -97,6 +97,10 @@ class SentencePieceTokenizer:
         self.lowercases = self._processor.encode("A") == self._processor.encode("a")
         self._in_graph: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the model alone."""
+        return SentencePieceTokenizer, (self.model,)
+
     @cached_property
     def target(self) -> SentencePieceTokenizer:
         """See `Tokenizer.target`: the same pieces without lower-casing."""
@@ -185,6 +189,10 @@ class WordPieceTokenizer:
         self._longest = max(map(len, vocabulary))
         self._cached_encode_word = lru_cache(_CACHED_WORDS)(self._encode_word)
         self._in_graph: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the vocabulary alone."""
+        return WordPieceTokenizer, (self._vocabulary,)
 
     @property
     def target(self) -> WordPieceTokenizer:

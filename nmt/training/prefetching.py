@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
@@ -51,6 +51,8 @@ class Prefetcher:
         if ahead is not None and ahead[0] == address:
             batch = ahead[1].result()
         else:
+            if ahead is not None:
+                wait([ahead[1]])  # two batches must not be built at once
             batch = self._build(*address)
         if self._thread is not None:
             following = (stage, step + 1, order, local_rows)

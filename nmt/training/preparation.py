@@ -18,7 +18,8 @@ from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
 from nmt.data.mixture import Mixture, SourcePairs, add_phrases, list_pairs, list_weights
-from nmt.data.noise import BatchNoise
+from nmt.data.noise import BatchNoise, RowNoise
+from nmt.data.noise_workers import NoiseWorkers
 from nmt.data.phrases import load_phrases
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import Pair, evenly
@@ -26,8 +27,11 @@ from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_run_pairs, read_tests
+from nmt.startup.devices import cores, gpus
 from nmt.text.context import split_context
 from nmt.text.source_words import SourceWords
+
+_MOST_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
@@ -88,7 +92,8 @@ def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Seque
     if config.data.phrases:
         phrases = {source.name: _find_phrases(config, source) for source in corpus.mixture}
         mixtures = tuple(add_phrases(each, phrases, config.data.phrases) for each in mixtures)
-    return [_plan_stage(config, mixture, tokenizer) for mixture in mixtures]
+    noise = _make_noise(config, tokenizer)
+    return [_plan_stage(config, mixture, tokenizer, noise) for mixture in mixtures]
 
 
 def _find_phrases(config: Config, source: SourcePairs) -> list[Pair]:
@@ -122,20 +127,24 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
     ]
 
 
-def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> BatchPlan:
+def _plan_stage(
+    config: Config, mixture: Mixture, tokenizer: Tokenizer, noise: RowNoise | None
+) -> BatchPlan:
     pairs = _fit_contexts(config, list_pairs(mixture), tokenizer)
     encoded = load_encoded(pairs, tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(mixture)
-    return _check_not_empty(config, _plan_batches(config, encoded, _make_noise(config, tokenizer)))
+    return _check_not_empty(config, _plan_batches(config, encoded, noise))
 
 
-def _make_noise(config: Config, tokenizer: Tokenizer) -> BatchNoise | None:
+def _make_noise(config: Config, tokenizer: Tokenizer) -> RowNoise | None:
     """Return what changes training pairs; None if nothing does."""
     noise = config.data.noise
     if not noise.is_on:
         return None
     tags = list_tags(config.data)
-    return BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed)
+    changes = BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed)
+    processes = min(_MOST_NOISE_WORKERS, cores() // 2) if gpus() else 0
+    return NoiseWorkers(changes, processes) if processes else changes
 
 
 def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
@@ -160,9 +169,7 @@ def _fit_contexts(config: Config, pairs: Sequence[Pair], tokenizer: Tokenizer) -
     return fit_contexts(pairs, tokenizer, most, list_tags(config.data))
 
 
-def _plan_batches(
-    config: Config, encoded: EncodedCorpus, noise: BatchNoise | None = None
-) -> Batches:
+def _plan_batches(config: Config, encoded: EncodedCorpus, noise: RowNoise | None = None) -> Batches:
     training = config.training
     return Batches(
         encoded,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -75,3 +76,17 @@ def test_outside_of_its_context_nothing_is_laid_out_ahead() -> None:
     threads = [thread.name for thread in threading.enumerate()]
     assert not [name for name in threads if name.startswith("batches")]
     assert layout.calls[:2] == [(3, True), (4, True)]
+
+
+def test_no_two_batches_are_laid_out_at_once() -> None:
+    busy = threading.Lock()
+
+    def build(stage: int, step: int, order: int, local_rows: RowSelection | None) -> Batch:
+        assert busy.acquire(blocking=False)
+        time.sleep(0.01)  # seconds, in which the other thread could begin
+        busy.release()
+        return {}
+
+    with Prefetcher(build) as prefetcher:
+        for step in (0, 5, 0, 5):  # never the one that is laid out ahead
+            prefetcher.get((0, step, 0, None))

@@ -18,7 +18,9 @@ from nmt.config import Config, SourceConfig
 from nmt.data.corpus import Corpus
 from nmt.data.encoded import EncodedCorpus, load_encoded
 from nmt.data.mixture import SourcePairs
+from nmt.data.noise_workers import NoiseWorkers
 from nmt.data.splitting import Pair
+from nmt.training import preparation
 from nmt.training.preparation import (
     plan_dev,
     plan_training,
@@ -177,3 +179,22 @@ def test_tags_of_sources_are_pieces_of_the_tokenizer(tmp_path: Path) -> None:
     assert tokenizer.fingerprint != plain.fingerprint
     ids = tokenizer.encode(["<2en> la frase"])[0]
     assert tokenizer.pieces(ids)[0] == "▁<2en>"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cores", "processes"), [([], 16, None), (["GPU"], 64, 8), (["GPU"], 4, 2)]
+)
+def test_processes_add_noise_where_a_gpu_trains(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: list[str],
+    cores: int,
+    processes: int | None,
+) -> None:
+    monkeypatch.setattr(preparation, "gpus", lambda: gpus)
+    monkeypatch.setattr(preparation, "cores", lambda: cores)
+    config = changed(tiny(tmp_path), {"data.noise.typos": 0.1})
+    tokenizer = prepare_tokenizer(config, CORPUS, console())
+    [batches] = plan_training(config, CORPUS, tokenizer)
+    workers = batches._noise if isinstance(batches._noise, NoiseWorkers) else None
+    assert (workers and workers._count) == processes
