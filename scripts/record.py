@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from nmt.data.corpus import load_corpus
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.resuming import compose_config
+from nmt.startup.nvidia import nvidia_driver
 
 ROOT = Path(__file__).parents[1]
 TATOEBA = "data=tatoeba"
@@ -144,12 +145,14 @@ def format_score(values: Sequence[float]) -> str:
 
 
 def describe_machine() -> str:
-    """Return the processor, and how many cores this process may use."""
+    """Return the GPU, if any, the processor, and how many cores this process may use."""
     printed = subprocess.run(["lscpu"], check=True, capture_output=True, text=True).stdout
     model = re.search(r"^Model name: +(.+)", printed, re.MULTILINE)
     instructions = "AVX-512" if "avx512f" in printed else "AVX2"
     name = model[1] if model else platform.processor()
-    return f"{len(os.sched_getaffinity(0))} cores, {name} ({instructions})"
+    driver = nvidia_driver()
+    gpu = f"{driver.models[0]}, " if driver else ""
+    return f"{gpu}{len(os.sched_getaffinity(0))} cores, {name} ({instructions})"
 
 
 def git(*arguments: str) -> str:

@@ -11,7 +11,7 @@ Parts, in this order:
     parity   loss and gradient norm of one update against float32 on the CPU
     speed    tokens per second, utilisation and peak memory of `small`, `base` and `big` in each
              precision, with explicit and fused attention, with XLA on and off
-    train    four minutes of `experiment=tatoeba_gpu`, and its BLEU
+    train    three minutes of `experiment=tatoeba_gpu`, and its BLEU
 
 and, only if --parts names them,
 
@@ -145,7 +145,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=9.5, help="total time limit (default: 9.5)"
     )
-    parser.add_argument("--train-minutes", type=float, default=4.0, help="default: 4")
+    parser.add_argument("--train-minutes", type=float, default=3.0, help="default: 3")
     parser.add_argument(
         *("--override", "-o"),
         action="append",
