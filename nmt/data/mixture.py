@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -136,7 +137,7 @@ def sample_run(
 
 
 def add_phrases(mixture: Mixture, phrases: Mapping[str, Sequence[Pair]], share: float) -> Mixture:
-    """Return a mixture with the phrases of its sources, repeated like their pairs.
+    """Return a mixture with the phrases of its sources, repeated and weighed like their pairs.
 
     Args:
         mixture: of sentences.
@@ -147,7 +148,8 @@ def add_phrases(mixture: Mixture, phrases: Mapping[str, Sequence[Pair]], share: 
     for source in mixture:
         if chosen := list(phrases[source.name][: round(share * len(source.pairs))]):
             name = f"{source.name} phrases"
-            added.append(SourcePairs(name, chosen, source.repeats, is_read=False))
+            weights = source.weights and [fmean(source.weights)] * len(chosen)
+            added.append(SourcePairs(name, chosen, source.repeats, is_read=False, weights=weights))
     return (*mixture, *added)
 
 

@@ -43,7 +43,8 @@ class _Tokenizer(HTMLParser):
         self.feed(page[:end])
         self.close()
         if end < len(page):
-            is_text = not (self.cdata_elem or _TAG.search(page, end))
+            is_script = self.cdata_elem in self.CDATA_CONTENT_ELEMENTS
+            is_text = not (is_script or _TAG.search(page, end))
             self.tokens.append(Token("text" if is_text else "other", end))
 
     def _add(self, kind: str, name: str = "", *, is_kept: bool = False) -> None:
@@ -64,7 +65,8 @@ class _Tokenizer(HTMLParser):
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        self._add("other" if self.cdata_elem else "text")  # of a script
+        # `cdata_elem` is a script or style; newer releases of Python have it for titles, too.
+        self._add("other" if self.cdata_elem in self.CDATA_CONTENT_ELEMENTS else "text")
 
     def handle_entityref(self, name: str) -> None:
         self._add("text")

@@ -13,7 +13,7 @@ from nmt.inference.alignment import find_owners
 from nmt.inference.contract import BeamOptions, Engine
 from nmt.inference.prefixes import crosses_word
 from nmt.inference.segments import Segment, show_spans
-from nmt.text.case import apply_case
+from nmt.text.case import apply_case, copy_first_capital
 from nmt.text.words import find_words
 
 CANDIDATES = 16  # next tokens that are completed to words
@@ -119,6 +119,8 @@ def _complete_words(
         tokens = np.asarray(hypothesis.tokens[: owners[end - 1] + 1], np.int32)
         space = " " if end_of_prefix < begin else ""
         shown = apply_case(show_spans(text[begin:end], segment.spans), segment.case)
+        if not segment.prefix.text:
+            shown = copy_first_capital(segment.text, shown)
         prefix = f"{segment.prefix.written}{space}{shown}"
         words.append(candidate._replace(tokens=tokens, text=shown, prefix=prefix))
     return words

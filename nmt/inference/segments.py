@@ -139,7 +139,7 @@ class SegmentWriter:
         begin = len(prefix.text) if text.startswith(prefix.text) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])
         if count:
-            text = restore_spans(space_slots(segment.text, text), segment.spans)[0]
+            text = restore_spans(space_slots(segment.text, text, segment.spans), segment.spans)[0]
         begin_text = show_spans(prefix.text, segment.spans)
         if text.startswith(begin_text):
             text = prefix.written + text.removeprefix(begin_text)
@@ -153,8 +153,9 @@ class SegmentWriter:
 
     def _write_case(self, segment: Segment, text: str) -> str:
         """Return a translation in the letter case of its source; kept spans are not changed."""
-        if segment.case is LetterCase.ORDINARY:
+        if segment.case is not LetterCase.UPPER:
             text = copy_unusual_case(segment.text, text)
+        if segment.case is LetterCase.ORDINARY:
             return text if segment.prefix.text else copy_first_capital(segment.text, text)
         parts: list[str] = []
         end = 0

@@ -6,6 +6,9 @@ import re
 from enum import Enum
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+# Letters of scripts without case, of which Unicode's property Lo has most: a text of them with an
+# acronym is not in capitals.
+_CASELESS = re.compile("[\u01bb\u01c0-\u01c3\u0294\u05d0-\u10ff\u1100-\u1c7f\u2135-\u2138]")
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
@@ -24,7 +27,8 @@ def recognize_case(text: str) -> LetterCase:
     if text == text.lower():
         return LetterCase.ORDINARY
     words = _WORD.findall(text)
-    if text == text.upper() and sum(map(len, words)) > _SHORT:
+    letters = "".join(words)
+    if text == text.upper() and len(letters) > _SHORT and not _CASELESS.search(letters):
         return LetterCase.UPPER
     others = words[1:]  # the first word of every sentence has a capital
     capitalized = [word for word in others if word[0].isupper() and not word[1:].isupper()]
@@ -41,10 +45,13 @@ def recognize_case(text: str) -> LetterCase:
 
 
 def to_sentence_case(text: str, case: LetterCase) -> str:
-    """Return a sentence of unusual case as it would usually be written, as far as can be told."""
+    """Return a sentence of unusual case as it would usually be written, as far as can be told.
+
+    In a title, words in capitals, such as NASA, stay as they are.
+    """
     if case is LetterCase.ORDINARY:
         return text
-    lower = text.lower()
+    lower = text.lower() if case is LetterCase.UPPER else _WORD.sub(_lower_title, text)
     first = _WORD.search(lower)
     if first is None:
         return lower
@@ -79,6 +86,10 @@ def copy_first_capital(source: str, translation: str) -> str:
     if len(capital) > 1:  # of ŉ, for example
         return translation
     return translation[:begin] + capital + translation[begin + 1 :]
+
+
+def _lower_title(match: re.Match[str]) -> str:
+    return match[0] if len(match[0]) > 1 and match[0].isupper() else match[0].lower()
 
 
 def _capitalize_long(match: re.Match[str]) -> str:

@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from nmt.text.scripts import is_spaced_alnum, join_sentences
+from nmt.text.scripts import UNSPACED, is_spaced_alnum, join_sentences
 
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
-_TOUCHED = re.compile(r"[^\s¿¡(\[{«“‘\"'-]$")  # by a slot behind it, as by an end tag
+# By a slot behind it, as by an end tag; but scripts without spaces have none before any span.
+_TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
+_LAST_WORD = re.compile(r"(\w*)\s*$")
+_FIRST_WORD = re.compile(r"\s*(\w*)")
+_TAG = re.compile("[<\ue000-\uf8ff]")  # begins a tag, or is one of a document
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
@@ -30,8 +34,13 @@ _EXTENSIONS = (
 _SPACE = "\x00-\x20\x7f-\xa0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000"
 _DIGIT = "0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19"
 _LATIN = "A-Za-z_ªº\u00c0-\u024f"
-# Letters of any language; roughly, as a class of all of them would be too large.
-_LETTER = f"{_LATIN}µ\u0250-\u1fff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufdff\ufe70-\ufefe\uff21-\uffdc"
+# Letters of scripts with spaces; roughly, as a class of all of them would be too large. Between
+# letters of other scripts, a span may begin anywhere.
+_LETTER = (
+    f"{_LATIN}µ\u0250-\u0dff\u0f00-\u0fff\u10a0-\u177f\u1800-\u1fff\u2c00-\u2dff\u3130-\u318f"
+    "\ua000-\ud7ff\ufb00-\ufdff\ufe70-\ufefe\uff21-\uff5a\uffa1-\uffdc"
+)
+_OTHER_LETTER = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u312f\u3190-\u9fff\uf900-\ufaff"
 _URL = "!#-';*-;=?-Z_a-z~\u00a1-\u00aa\u00ac-\u00ba\u00bc-\u1fff"  # without ( ) [ ] « »
 
 # Repetitions are bounded where a text could otherwise be read again from each of its words.
@@ -87,7 +96,11 @@ PATTERNS = {
 }
 SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
 # Words in which no span begins, so that "his/her/their" has no path and "amig@s" no mention.
-WORD = f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
+# A colon behind a word, a mark or a letter of another script begins no placeholder.
+WORD = (
+    f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
+    rf"|[”’»\"\]){_OTHER_LETTER}]:"
+)
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u2190-\u2bff\ue000-\uf8ff"
@@ -150,16 +163,18 @@ def is_intact(text: str, count: int) -> bool:
     return len(slots) == count and sorted(slots) == list(SLOTS[:count])
 
 
-def space_slots(source: str, text: str) -> str:
+def space_slots(source: str, text: str, values: Sequence[str]) -> str:
     """Return a translation whose slots have the spaces that those of the source have.
 
-    A slot is separated from words that it does not touch in the source. One that touches the word
-    before or after it, as a tag does, touches one in the translation. In scripts without spaces, no
-    space is added.
+    A slot is separated from words that it does not touch in the source. A tag that touches the word
+    before or after it touches one in the translation, and another span that does touches the same
+    word: the 5 of "5km" does, and that of "5권" and "5 books" does not. In scripts without spaces,
+    no space is added.
 
     Args:
         source: with slots.
         text: its translation.
+        values: the spans, by number of their slot.
     """
     for slot in dict.fromkeys(_SLOT.findall(text)):
         if slot not in source:
@@ -168,18 +183,27 @@ def space_slots(source: str, text: str) -> str:
         before, _, after = text.partition(slot)
         follows_word = is_spaced_alnum(source_before[-1:])
         precedes_word = is_spaced_alnum(source_after[:1])
+        is_tag = bool(_TAG.match(values[SLOTS.index(slot)]))
+        joins_left = is_tag or _have_equal(_LAST_WORD, source_before, before)
+        joins_right = is_tag or _have_equal(_FIRST_WORD, source_after, after)
         if is_spaced_alnum(before[-1:]) and not follows_word:
             before += " "
-        elif _TOUCHED.search(source_before) and not precedes_word:
+        elif _TOUCHED.search(source_before) and not precedes_word and joins_left:
             before = before.rstrip()
         if is_spaced_alnum(after[:1]) and not precedes_word:
             after = f" {after}"
-        elif (precedes_word and not follows_word) or (
+        elif (precedes_word and not follows_word and joins_right) or (
             _FOLLOWED.match(after) and not _FOLLOWED.match(source_after)
         ):
             after = after.lstrip()
         text = f"{before}{slot}{after}"
     return text
+
+
+def _have_equal(word: re.Pattern[str], source: str, text: str) -> bool:
+    """Whether two texts have the same word at one end, or none."""
+    ends = [word.search(each) for each in (source, text)]
+    return len({match[1].lower() for match in ends if match}) == 1
 
 
 def restore_spans(

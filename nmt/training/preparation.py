@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, replace
+from itertools import chain, repeat
 from pathlib import Path
 
 from rich.console import Console
@@ -17,12 +18,19 @@ from nmt.data.cleaning import clean_text
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
-from nmt.data.mixture import Mixture, SourcePairs, add_phrases, list_pairs, list_weights
+from nmt.data.mixture import (
+    Mixture,
+    SourcePairs,
+    add_phrases,
+    list_pairs,
+    list_weights,
+    to_source_view,
+)
 from nmt.data.noise import BatchNoise, RowNoise
 from nmt.data.noise_workers import NoiseWorkers
 from nmt.data.phrases import load_phrases
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
-from nmt.data.splitting import Pair, evenly
+from nmt.data.splitting import Pair, evenly, normalized
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
@@ -90,23 +98,40 @@ def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Seque
         return _plan_prepared(config, corpus, tokenizer)
     mixtures = corpus.stages or (corpus.mixture,)
     if config.data.phrases:
-        phrases = {source.name: _find_phrases(config, source) for source in corpus.mixture}
+        scored = chain(corpus.dev, corpus.test, *corpus.tests.values())
+        held_out = {
+            normalized(side) for pair in to_source_view(config.data, [*scored]) for side in pair
+        }
+        phrases = {
+            source.name: _find_phrases(config, source, held_out) for source in corpus.mixture
+        }
         mixtures = tuple(add_phrases(each, phrases, config.data.phrases) for each in mixtures)
     noise = _make_noise(config, tokenizer)
     return [_plan_stage(config, mixture, tokenizer, noise) for mixture in mixtures]
 
 
-def _find_phrases(config: Config, source: SourcePairs) -> list[Pair]:
-    """Return the phrases of a source as the model reads them: with its tag."""
+def _find_phrases(config: Config, source: SourcePairs, held_out: Set[str]) -> list[Pair]:
+    """Return the phrases of a source as the model reads them: with its tag.
+
+    Args:
+        config: the configuration.
+        source: pairs of weight 0 give no phrases.
+        held_out: normalized texts that are no phrases, as dev or test has them.
+    """
     if not source.is_read:
         return []
     tag = config.data.sources[source.name].tag
     mark = f"{clean_text(tag)} " if tag is not None else ""
     pairs = [
-        Pair(split_context(pair.source.removeprefix(mark))[1], pair.target) for pair in source.pairs
+        Pair(split_context(pair.source.removeprefix(mark))[1], pair.target)
+        for pair, weight in zip(source.pairs, source.weights or repeat(1.0), strict=False)
+        if weight
     ]
-    phrases = load_phrases(pairs, Path(config.cache_dir))
-    return [Pair(f"{mark}{phrase.source}", phrase.target) for phrase in phrases]
+    return [
+        Pair(f"{mark}{phrase.source}", phrase.target)
+        for phrase in load_phrases(pairs, Path(config.cache_dir))
+        if held_out.isdisjoint(map(normalized, phrase))
+    ]
 
 
 def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[BatchPlan]:

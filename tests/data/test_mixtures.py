@@ -244,3 +244,10 @@ def test_phrases_are_at_most_a_share_of_the_pairs(share: float, found: int, adde
     assert mixed[:2] == mixture
     assert list_pairs(mixed[2:]) == phrases["a"][:added] * 2
     assert not any(source.is_read for source in mixed[2:])
+
+
+def test_phrases_weigh_as_much_as_the_pairs() -> None:
+    pairs = [Pair("a b", "c d"), Pair("a c", "c e")]
+    mixture = (SourcePairs("a", pairs, 2, is_read=True, weights=[0.5, 0.1]),)
+    weights = list_weights(add_phrases(mixture, {"a": [Pair("a", "c")]}, 0.5))
+    assert weights == pytest.approx([0.5, 0.1, 0.5, 0.1, 0.3, 0.3])

@@ -129,6 +129,13 @@ def test_words_have_the_letter_case_of_their_sentence() -> None:
     assert (words[0].text, words[0].prefix) == ("OLD", "THE OLD")
 
 
+def test_the_first_word_has_the_capital_of_the_source() -> None:
+    first, later = (replace(segment_with(prefix), text="El viejo") for prefix in ("", "the"))
+    words, others = find_alternatives(Table(), Pieces(), [first, later], 1)
+    assert (words[0].text, words[0].prefix) == ("The", "The")
+    assert (others[0].text, others[0].prefix) == ("old", "the old")
+
+
 def test_copied_segments_and_full_outputs_have_no_alternatives() -> None:
     copied = replace(segment_with(""), is_copied=True)
     full = segment_with(" ".join(["old"] * (Table.max_length - 2)))

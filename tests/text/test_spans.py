@@ -43,6 +43,10 @@ MARKED = [
     "⟦€5⟧ ⟦$1,000⟧ ⟦US$5⟧, ⟦100 €⟧ ⟦100$⟧ ⟦1 000 000⟧ de pesos",
     "Llama al ⟦+34 600 123 456⟧. (⟦+1 (555) 123-4567⟧)",
     "Carlos IV y Alfonso XIII.",
+    "请访问⟦https://a.com/b⟧。联系⟦abc@x.com⟧吧",
+    "编辑⟦config.json⟧文件，使用⟦iPhone12⟧手机，使用⟦GPT-4⟧很好，标题:内容:texto",
+    '"Título":contenido, (ver abajo):texto y «nota»:más, pero ⟦:name⟧ y ⟦:smile:⟧',
+    "서울에 ⟦5⟧명이, 값:열",
     "⟦COVID-19⟧ ⟦H2O⟧ ⟦B-52⟧ ⟦v1.2.3⟧ ⟦5'11⟧ ⟦24/7⟧",
     "Hola ⟦{name}⟧, tienes ⟦{0}⟧ y ⟦{}⟧ y ⟦{{x}}⟧ ⟦{% if a %}⟧ ⟦{{ user.name }}⟧",
     "⟦${HOME}⟧ ⟦$HOME⟧ ⟦%{n}⟧",
@@ -242,4 +246,28 @@ def test_lost_repeated_and_unknown_slots() -> None:
     ],
 )
 def test_slots_touch_words_as_in_the_source(source: str, text: str, expected: str) -> None:
-    assert space_slots(source, text) == expected
+    """Tags do."""
+    assert space_slots(source, text, ["<b>", "</b>"]) == expected
+    assert space_slots(source, text, ["\uf000", "\uf001"]) == expected  # those of a document
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        (f"我有{A}本书。", f"I have {A} books.", None),
+        (f"他出生于{A}年。", f"He was born in {A}.", None),
+        (f"价格：{A}元", f"Price: {A} yuan", None),
+        (f"나는 {A}권을 샀다.", f"I bought {A} books.", None),
+        (f"L’{A} settembre", f"On {A} September", None),
+        (f"profil d’{A}", f"profile of {A}", None),
+        (f"Pedido nº{A} enviado", f"Order number {A} sent", None),
+        (f"a {A}km", f"{A} km away", f"{A}km away"),
+        (f"la v{A} nueva", f"the new v {A}", f"the new v{A}"),
+        (f"precio:{A}", f"price: {A}", f"price:{A}"),
+        (f"({A})", f"( {A} )", f"( {A})"),
+    ],
+)
+def test_spans_touch_the_words_that_they_touch_in_the_source(
+    source: str, text: str, expected: str | None
+) -> None:
+    assert space_slots(source, text, ["5"]) == (expected or text)

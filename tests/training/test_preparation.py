@@ -153,6 +153,17 @@ def test_phrases_of_the_pairs_are_trained_on(
     assert len(added) == 20
     assert Pair("<2en> ba", "bas") in added
     assert all(pair.source.startswith("<2en> ") for pair in added)
+    # What dev, test or another test set has is left out.
+    first, second, third = added[:3]
+    tested = replace(
+        corpus,
+        dev=[Pair(f"{first.source}!", "?")],
+        test=[Pair("?", f"¿{second.target}?")],
+        tests={"more": [Pair(third.source, "?")]},
+    )
+    plan_training(config, tested, tokenizer)
+    assert {first, second, third}.isdisjoint(planned[2])
+    assert {*added[3:]} < {*planned[2][400:]}
 
 
 def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:
