@@ -251,7 +251,7 @@ def add_sampling(parser: argparse._ActionsContainer) -> None:
         metavar="P",
         help="sample from the tokens that make up P",
     )
-    parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
+    parser.add_argument("--seed", type=non_negative_int, default=1, help="(%(default)s)")
 
 
 def check_sampling(arguments: argparse.Namespace, *, is_sampling: bool, required: str) -> None:

@@ -74,6 +74,14 @@ def explain_full_disk(error: Exception) -> UserError | None:
     )
 
 
+def explain_denied_access(error: Exception) -> UserError | None:
+    """Return the error to show if a file or folder may not be read or written."""
+    denied = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+    if isinstance(error, OSError) and error.errno in denied and error.filename is not None:
+        return UserError(f"{error.filename}: {error.strerror}")
+    return None
+
+
 BACKENDS = ("tensorflow", "jax")
 
 
@@ -92,13 +100,17 @@ def explain_missing_backend(error: Exception) -> UserError | None:
 
 @contextmanager
 def exit_on_fixable_error() -> Iterator[None]:
-    """Exit with status 2 and one line on a `UserError`, a full disk or a missing backend."""
+    """Exit with status 2 and one line on a `UserError` or what a user can fix."""
     try:
         yield
     except UserError as error:
         fail(error)
     except Exception as error:
-        explained = explain_full_disk(error) or explain_missing_backend(error)
+        explained = (
+            explain_full_disk(error)
+            or explain_denied_access(error)
+            or explain_missing_backend(error)
+        )
         if explained is not None:
             fail(explained)
         raise
@@ -107,8 +119,8 @@ def exit_on_fixable_error() -> Iterator[None]:
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
 
-    A full disk and a missing backend count as a `UserError`. Every other exception is a bug and
-    keeps its traceback.
+    A full disk, denied access and a missing backend count as a `UserError`. Every other exception
+    is a bug and keeps its traceback.
     """
     try:
         with exit_on_fixable_error():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -169,7 +171,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     data = _read_pairs(arguments, folder, console)
     unit = arguments.unit or "line"
     translator = Translator.load(paths, unit=unit, **engine_options(arguments))
-    content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
+    content: dict[str, Any] = {
+        "scored": str(arguments.source or f"{arguments.split} split"),
+        "references": list(map(str, arguments.reference or ())),
+    }
     if arguments.score:
         from nmt.inference.perplexity import score_with_progress
 
@@ -192,12 +197,28 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     name += "_by_sentence" if unit == "sentence" else ""
     name += "_whole" if arguments.whole else ""
     name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
+    name += f"_{arguments.quantization}" if arguments.quantization else ""
+    name += f"_against_{arguments.compare.resolve().name}" if arguments.compare else ""
     if arguments.output is None:
-        path = folder.write_json(f"{name}.json", content)
+        path = folder.write_json(_name_apart(folder.path, name, content), content)
     else:
         path = arguments.output
         write_json(path, content)
     console.print(f"written to {path}")
+
+
+def _name_apart(folder: Path, name: str, content: Mapping[str, Any]) -> str:
+    """Return a name of a file: with a number if there is one with scores of other data."""
+    for number in count(1):
+        path = folder / (f"{name}.json" if number == 1 else f"{name}_{number}.json")
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            is_other = any(stored[key] != content[key] for key in ("scored", "references"))
+        except (OSError, ValueError, KeyError, TypeError):  # missing, damaged or old
+            is_other = False
+        if not is_other:
+            return path.name
+    raise AssertionError
 
 
 def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> _TestSet:
@@ -289,7 +310,13 @@ def _evaluate(
         other = RunFolder.open(arguments.compare).path
         unit = translator.segmenter.unit
         other_translator = Translator.load(other, unit=unit, **engine_options(arguments))
-        if translator.segmenter.context and not other_translator.segmenter.context:
+        contexts = translator.segmenter.context, other_translator.segmenter.context
+        if contexts[1] and contexts[0] != contexts[1]:
+            raise UserError(
+                f"{other} reads the sentences before each ({contexts[1]}), and {folder.path} reads "
+                f"{contexts[0]}: give it as --run, and the other as --compare"
+            )
+        if contexts[0] and not contexts[1]:
             from nmt.data.contexts import remove_contexts
 
             pairs = remove_contexts(pairs, translator.segmenter.tags)

@@ -105,8 +105,8 @@ def check(arguments: argparse.Namespace) -> None:
     check_not_input(arguments.output, arguments.file)
     if arguments.output.exists() and not arguments.resume:
         raise UserError(f"{arguments.output} already exists: add --resume to continue it")
-    if arguments.sample and arguments.beam:
-        raise UserError("--sample does not search: leave --beam out")
+    if arguments.sample and (arguments.beam or arguments.length_penalty is not None):
+        raise UserError("--sample does not search: leave --beam and --length-penalty out")
     check_sampling(arguments, is_sampling=arguments.sample, required="--sample")
     if arguments.sample and arguments.quantization:
         raise UserError(

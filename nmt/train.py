@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +22,21 @@ from nmt.startup.console import make_console
 from nmt.startup.signals import exit_stopped
 from nmt.sweeps.sweep import run_sweep_job
 from nmt.sweeps.trials import Trial, write_record_if_trial
+from nmt.training.callbacks import Callback
 from nmt.training.job import Run, train
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.training.scoring import SplitScores
 
 SAMPLES = 5  # test translations printed at the end
+
+
+class TrialRecorder(Callback):
+    """Records a trial of a sweep at its checkpoints, so that one that is killed can be resumed."""
+
+    def on_save(self, path: Path) -> None:
+        """See `Callback.on_save`."""
+        write_record_if_trial(Trial(path.parents[1].name, complete=False, best_score=None))
 
 
 def run_job(composed: DictConfig) -> float | None:
@@ -40,12 +50,13 @@ def run_job(composed: DictConfig) -> float | None:
     with exit_on_fixable_error():  # Hydra would add a line
         config = job_config(composed, overrides)
         set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
-        run = train(config, console)
+        run = train(config, console, callbacks=[TrialRecorder()])
         if run.written_here:
             write_record_if_trial(Trial(run.path.name, run.complete, run.best_score))
     if run.stopped_by is not None:
         if run.written_here:
-            console.print(f"stopped; to resume: python -m nmt.train training.resume={run.path}")
+            override = shlex.quote(f"training.resume={run.path}")
+            console.print(f"stopped; to resume: python -m nmt.train {override}")
         exit_stopped(run.stopped_by)
     if run.written_here:
         print_scores(run, console)

@@ -163,7 +163,10 @@ def check(arguments: argparse.Namespace) -> None:
         _check_resumable(arguments)
     check_decoded(arguments.sentences, arguments.prefix)
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
-    check_not_input(arguments.output, source)
+    check_not_input(arguments.output, source, arguments.terms)
+    if arguments.term_report:
+        check_not_input(arguments.term_report, source, arguments.terms)
+        _check_apart(arguments, "--term-report", arguments.term_report)
     if arguments.quality:
         _check_quality(arguments, source)
     if arguments.attention:
@@ -193,8 +196,15 @@ def _check_quality(arguments: argparse.Namespace, source: Path | BinaryIO | None
     if len(run_folders(arguments)) > 1:
         raise UserError("--quality needs a single run: give --run once")
     check_not_input(arguments.quality, source)
-    if arguments.output and arguments.quality.resolve() == arguments.output.resolve():
-        raise UserError("--quality and --output need different files")
+    _check_apart(arguments, "--quality", arguments.quality)
+
+
+def _check_apart(arguments: argparse.Namespace, option: str, path: Path) -> None:
+    """Check that another output than the translations can be written to a file of its own."""
+    if arguments.output and path.resolve() == arguments.output.resolve():
+        raise UserError(f"{option} and --output need different files")
+    if not path.parent.is_dir():
+        raise UserError(f"{option} {path}: there is no folder {path.parent}")
 
 
 def _check_search(arguments: argparse.Namespace) -> None:
@@ -206,11 +216,13 @@ def _check_search(arguments: argparse.Namespace) -> None:
     if arguments.mbr and nbest > arguments.mbr:
         raise UserError(f"--nbest {nbest} needs --mbr {nbest} or more")
     is_sampling = bool(arguments.sample or arguments.mbr)
-    has_search = arguments.beam or arguments.coverage_penalty
+    has_search = (
+        arguments.beam or arguments.coverage_penalty or arguments.length_penalty is not None
+    )
     if is_sampling and (has_search or arguments.no_repeat_ngram is not None):
         raise UserError(
-            "--sample and --mbr do not search: leave --beam, --coverage-penalty and "
-            "--no-repeat-ngram out"
+            "--sample and --mbr do not search: leave --beam, --length-penalty, --coverage-penalty "
+            "and --no-repeat-ngram out"
         )
     option = _keras_option(arguments)
     if arguments.quantization and option:

@@ -13,7 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from nmt.config import Config
-from nmt.config.command_line import join_files, register_schemas
+from nmt.config.command_line import read_names, register_schemas
 from nmt.config.files import conf_dir, from_composed
 from nmt.runs.resuming import job_config
 
@@ -60,7 +60,7 @@ def composed(*overrides: str) -> DictConfig:
     files = [override for override in overrides if _selects_file(override)]
     config = copy.deepcopy(compose_once(*files))
     others = OverridesParser.create().parse_overrides(
-        join_files([override for override in overrides if override not in files])
+        read_names([override for override in overrides if override not in files])
     )
     ConfigLoaderImpl._apply_overrides_to_config(others, config)
     return config

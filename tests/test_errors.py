@@ -43,6 +43,24 @@ def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
     assert explain_full_disk(ValueError("no")) is None
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR])
+def test_a_command_ends_on_denied_access_with_one_line(
+    number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise OSError(number, os.strerror(number), "/some/file")
+
+    with pytest.raises(SystemExit) as caught:
+        errors.exit_on_user_error(command)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"error: /some/file: {os.strerror(number)}\n"
+
+
+def test_a_missing_file_that_nobody_checked_is_a_bug() -> None:
+    with pytest.raises(FileNotFoundError):
+        errors.exit_on_user_error(lambda: Path("/none/such").stat().st_size)
+
+
 def test_a_command_ends_on_a_full_disk_with_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

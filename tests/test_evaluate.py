@@ -91,6 +91,24 @@ def test_scores_of_anything_else_leave_those_of_training_alone(
         assert (tiny_run / "evaluation_test.json").read_bytes() == training_scores
 
 
+def test_results_of_other_data_are_not_overwritten(tiny_run: Path, tmp_path: Path) -> None:
+    expected = []
+    for year in ("2019", "2020", "2019"):
+        folder = tmp_path / year
+        folder.mkdir(exist_ok=True)
+        (folder / "test.es").write_text("Sí.\n", encoding="utf-8")
+        (folder / "test.en").write_text("Yes.\n", encoding="utf-8")
+        files = ("--source", folder / "test.es", "--reference", folder / "test.en")
+        [line] = [
+            line
+            for line in printed(evaluate, "--run", tiny_run, *files, "--score").splitlines()
+            if line.startswith("written to ")
+        ]
+        expected.append(line.rpartition("/")[2])
+    assert len({*expected[:2]}) == 2
+    assert expected[2] == expected[0]
+
+
 def test_the_unit_is_printed_and_stored(tiny_run: Path, tmp_path: Path) -> None:
     """What is scored as one segment and how `nmt.translate` differs."""
     source, reference, out = (tmp_path / name for name in ("source", "reference", "scores.json"))

@@ -172,6 +172,18 @@ def test_a_sweep_goes_on_where_it_was(
     assert "it's 2 was stopped and is resumed" in said
 
 
+def test_a_trial_is_recorded_from_its_first_checkpoint_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that one that is killed is resumed."""
+    record = tmp_path / "runs" / "sweeps" / "trials" / "1.json"
+    checkpoints = tmp_path / "runs" / "one" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    monkeypatch.setenv(trials.RECORD_VARIABLE, str(record))
+    train.TrialRecorder().on_save(checkpoints / "step_00000001.npz")
+    assert trials.read_record(record) == Trial("one", complete=False, best_score=None)
+
+
 def test_what_a_sweep_looks_at_is_the_score_of_the_trial(
     sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,13 +34,15 @@ _CHANGEABLE_ON_RESUME = re.compile(
     r"|evaluate_every|evaluation_\w+|keep_checkpoints|samples|probes|probe_every|attention_every"
     r"|jit_compile|deterministic|devices|spike_factor|on_spike|batch_tokens|accumulate)"
     r"|decoding(\..*)?|cache_dir|runs_dir"
-    r"|data\.(rejected_file|prepared|sources\.\w+\.(archive|path|run))"
+    r"|data\.(rejected_file|prepared|tests\.\w+|sources\.\w+\.(archive|path|run))"
 )
 
 # Short keys of files that may have moved, as `conf/data` passes them on.
 _PASSED_ON = {
-    "data.train": "data.sources.pairs.path",
-    "data.archive": "data.sources.pairs.archive",
+    "data.train": ("pairs.path", "corrections.path"),
+    "data.archive": ("pairs.archive",),
+    "data.dev": ("dev.path",),
+    "data.test": ("test.path",),
 }
 
 # Model keys that a run starting from another may change: those without effect on weight shapes.
@@ -72,7 +74,7 @@ def combine_for_resume(
     keys = _list_overridden_keys(overrides)
     for key in keys:
         value = OmegaConf.select(composed, key)
-        key = _PASSED_ON.get(key, key)
+        key = _pass_on(key, combined.data.sources)
         if not _CHANGEABLE_ON_RESUME.fullmatch(key):
             raise UserError(
                 f"a resumed run keeps its {key}: {folder} holds its configuration; start a new run "
@@ -83,6 +85,14 @@ def combine_for_resume(
     _keep_update_size(combined.training, stored.training, keys)
     combined.training.resume = str(folder)
     return from_composed(combined)
+
+
+def _pass_on(key: str, sources: DictConfig) -> str:
+    """Return the key of a source that a short key stands for; the key itself if there is none."""
+    for passed in _PASSED_ON.get(key, ()):
+        if passed.partition(".")[0] in sources:
+            return f"{SOURCES}.{passed}"
+    return key
 
 
 def _keep_update_size(training: DictConfig, stored: TrainingConfig, keys: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
@@ -17,7 +18,8 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -33,7 +35,8 @@ from nmt.errors import UserError, exit_on_user_error, suggest
 _FILES = re.compile(
     r"^(\+{0,2}data\.(?:train|dev|test|columns)=)([^\s,'\"{}\[\]][^'\"{}\[\]]*,[^'\"{}\[\]]+)$"
 )
-
+_BARE = re.compile(r"(\+{0,2}[A-Za-z_][\w.@/]*=)([^'\"{}\[\]]+)", re.ASCII)  # without quotes
+_PLAIN = re.compile(r"[\w./*?-]+", re.ASCII)  # needs no quotes
 
 _FLAGS_WITH_VALUES = frozenset(
     "--config-dir -cd --config-name -cn --config-path -cp --cfg -c --package -p --info -i "
@@ -69,7 +72,7 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
         job: called with the composed configuration.
     """
     register_schemas()
-    sys.argv[1:] = put_flags_first(join_files(sys.argv[1:]))
+    sys.argv[1:] = put_flags_first(read_names(sys.argv[1:]))
     # Hydra raises instead of printing and exiting with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(
@@ -98,14 +101,48 @@ def convert_hydra_errors() -> Iterator[None]:
         ) from error
 
 
-def join_files(overrides: Sequence[str]) -> list[str]:
-    """Return overrides in which ``data.train=a.es,b.en`` is a list, but in a sweep.
+def quote(value: str) -> str:
+    """Return a value as Hydra reads it: in quotes if it has other than plain characters."""
+    if _PLAIN.fullmatch(value):
+        return value
+    # Hydra takes a backslash literally, except before a quotation mark.
+    escaped = re.sub(r"(\\*)'", r"\1\1\\'", value)
+    return f"'{escaped}'"
 
-    Outside of sweeps, Hydra refuses a comma: it separates the choices of a sweep.
+
+def read_names(overrides: Sequence[str]) -> list[str]:
+    """Return overrides as Hydra reads them, which knows few characters without quotes.
+
+    ``data.train=a.es,b.en`` is a list, but in a sweep, where a comma separates choices. Values such
+    as ``año (1).tsv`` are put in quotes.
     """
-    if any(re.fullmatch(r"-m|--multirun|hydra\.mode=MULTIRUN", each) for each in overrides):
-        return list(overrides)
-    return [_FILES.sub(r"\1[\2]", each) for each in overrides]
+    is_sweep = any(re.fullmatch(r"-m|--multirun|hydra\.mode=MULTIRUN", each) for each in overrides)
+    return [_read_names(each, is_sweep=is_sweep) for each in overrides]
+
+
+def _read_names(override: str, *, is_sweep: bool) -> str:
+    joined = override if is_sweep else _FILES.sub(r"\1[\2]", override)
+    bare = _BARE.fullmatch(override)
+    if bare is None or _is_readable(joined):
+        return joined
+    key, value = bare.groups()
+    if joined == override and not is_sweep:
+        return f"{key}{_quote_name(value)}"
+    values = ",".join(map(_quote_name, value.split(",")))
+    return f"{key}{values}" if is_sweep else f"{key}[{values}]"
+
+
+def _quote_name(name: str) -> str:
+    # No shell expands the ~ of data.train=~/corpus.tsv.
+    return quote(str(Path(name).expanduser()) if name.startswith("~/") else name)
+
+
+def _is_readable(override: str) -> bool:
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return False
+    return True
 
 
 def put_flags_first(arguments: Sequence[str]) -> list[str]:
@@ -134,6 +171,8 @@ def explain_hydra_error(error: BaseException) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"unknown {group or 'configuration'} '{name}'{suggest(name, error.options or ())}"
+    if isinstance(error, OverrideParseException):
+        return f"{error.override} cannot be read: put its value in quotes, as in \"KEY='VALUE'\""
     text = " ".join(str(error).split())
     if unknown_group := re.match(r"Could not override '([^']+)'", text):
         return files.unknown_key_message(unknown_group.group(1).split("@")[0])
@@ -149,7 +188,7 @@ def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
     """
     register_schemas()
     with initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
-        return compose("train", join_files(overrides))
+        return compose("train", read_names(overrides))
 
 
 def list_missing_languages(overrides: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.data.encodings import decode
@@ -84,7 +84,7 @@ def _read_tmx(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[B
             (each.get(_LANG) or each.get("lang", ""), each) for each in unit.iterfind("{*}tuv")
         ]
         if UNKNOWN_LANGUAGE in languages and len(variants) > 1:
-            languages = variants[0][0], variants[1][0]
+            languages = _identify_languages(languages, [tag for tag, _ in variants])
         sides: list[Any] = [None, None]
         for tag, variant in variants:
             matches = [side for side in (0, 1) if are_variants(tag, languages[side])]
@@ -101,6 +101,16 @@ def _read_tmx(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[B
             f"no unit has both {' and '.join(languages)}, others are {', '.join(sorted(others))}: "
             "set data.source_language and data.target_language"
         )
+
+
+def _identify_languages(languages: tuple[str, str], tags: Sequence[str]) -> tuple[str, str]:
+    """Return languages, in which the next other tag stands for each that is unknown."""
+    known = [each for each in languages if each != UNKNOWN_LANGUAGE]
+    others = (tag for tag in tags if not any(are_variants(tag, each) for each in known))
+    source, target = (
+        next(others, each) if each == UNKNOWN_LANGUAGE else each for each in languages
+    )
+    return source, target
 
 
 def _read_xliff(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[BilingualText]:

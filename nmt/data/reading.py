@@ -7,9 +7,10 @@ other line separators occur inside real sentences. Memory stays constant for any
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ from nmt.errors import UserError
 MALFORMED = "malformed UTF-8"
 TOO_LONG = "line over 1 MiB"
 JOINED = "carriage return inside the line"  # of a table: several lines of an old Mac, perhaps
+_SAMPLE = 50  # lines that tell whether a file is a table, and whether its cells are in quotes
+_QUOTED = re.compile(rb'"(?:[^"]|"")*"')  # a cell as CSV writes it
 _SHOWN = 200  # bytes of a line that is too long
 
 
@@ -135,9 +138,31 @@ def _source_rows(choice: ColumnChoice, key: str, on_open: OnOpen) -> Iterator[Ro
     for paths in zip(*sides, strict=True):
         if len(paths) == 2:
             lines = [_file_lines(path, key, on_open, encoding) for path in paths]
-            yield from _align(str(paths[0]), str(paths[1]), *lines)
+            yield from _align(str(paths[0]), str(paths[1]), *_check_aligned(paths, key, lines))
         else:
             yield from _file_rows(paths[0], key, choice, on_open)
+
+
+def _check_aligned(
+    paths: Sequence[Path], key: str, sides: Sequence[Iterator[bytes]]
+) -> Iterator[Iterator[bytes]]:
+    """Return the lines of two files, which must not be tables of pairs.
+
+    Raises:
+        UserError: they are.
+    """
+    heads = [list(islice(side, _SAMPLE)) for side in sides]
+    have_tabs = all(sum(b"\t" in line for line in head) > len(head) / 2 for head in heads)
+    formats = {find_format(path) for path in paths}
+    if have_tabs or any(
+        is_bilingual(name) or name in (CSV, PARQUET, *JSON_LINES) for name in formats
+    ):
+        raise UserError(
+            f"{key} names two files, which must be aligned texts, line n of one the translation of "
+            f"line n of the other; {paths[0]} has pairs: name several such files by a pattern, as "
+            f"in '{key}=part*.tsv'"
+        )
+    return map(chain, heads, sides)
 
 
 def _file_rows(
@@ -172,13 +197,30 @@ def _table_rows(
 ) -> Iterator[Row]:
     """Yield the rows of a table with TABs, without its header."""
     columns: Columns | None = None
-    for number, line in enumerate(lines, 1):
+    lines = iter(lines)
+    head = list(islice(lines, _SAMPLE))
+    if _is_quoted(head):
+        raise UserError(f"{name} has its cells in quotes, as CSV has: give it a name in {CSV}")
+    for number, line in enumerate(chain(head, lines), 1):
         is_header = False
-        if columns is None:
+        if columns is None and line.strip():
             cells = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
             columns, is_header = choice.find(cells, name, are_names=False)
-        if not is_header:
+        if columns is not None and not is_header:
             yield Row(file, number, (line,), columns)
+
+
+def _is_quoted(lines: Sequence[bytes]) -> bool:
+    """Whether cells between TABs are in quotes where they need it, and their own are doubled.
+
+    Either all cells are in quotes, or one with quotes inside is, and no cell has an odd number.
+    """
+    cells = [cell.strip() for line in lines for cell in line.split(b"\t")]
+    if not cells or any(cell.count(b'"') % 2 for cell in cells):
+        return False
+    return all(map(_QUOTED.fullmatch, cells)) or any(
+        _QUOTED.fullmatch(cell) and b'""' in cell[1:-1] for cell in cells
+    )
 
 
 def _bilingual_rows(

@@ -48,7 +48,7 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     head = list(islice(texts, _SAMPLE))
     named = _NAMED_DELIMITER.fullmatch(head[0]) if head else None
     delimiter = named[1] if named else _find_delimiter(head)
-    records = csv.reader(chain(head, texts, [_END]), delimiter=delimiter)
+    records = csv.reader(chain(head, texts, [_END]), delimiter=delimiter, skipinitialspace=True)
     if named:
         next(records)
     columns: Columns | None = None
@@ -58,9 +58,9 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
             if cells == [_END]:
                 return
             is_header = False
-            if columns is None:
+            if columns is None and any(map(str.strip, cells)):
                 columns, is_header = choice.find(cells, name, are_names=False)
-            if not is_header:
+            if columns is not None and not is_header:
                 yield number, _select(cells, columns)
             begin, number = number, records.line_num + 1
     except csv.Error as error:
@@ -76,7 +76,8 @@ def _find_delimiter(lines: list[str]) -> str:
 
     def count_alike(delimiter: str) -> int:
         try:
-            widths = Counter(map(len, csv.reader(lines, delimiter=delimiter)))
+            records = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+            widths = Counter(map(len, records))
         except csv.Error:
             return 0
         return max((count for width, count in widths.items() if width > 1), default=0)

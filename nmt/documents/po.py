@@ -15,6 +15,7 @@ from nmt.data.bilingual import decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.errors import UserError
+from nmt.text.spans import find_spans, keep_spans, restore_spans
 
 _CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
@@ -149,13 +150,15 @@ def _is_translation(line: str) -> bool:
 
 def _find_mnemonic(text: str) -> str:
     """Return the sign that marks the letter of a text; empty if none is marked."""
+    text = keep_spans(text, list(find_spans(text))).text  # "$_GET" marks none
     signs = _MNEMONIC.findall(text)
     return signs[0] if len(signs) == 1 and text.count(signs[0]) == 1 else ""
 
 
 def _add_mnemonic(text: str, sign: str) -> str:
-    """Return a text with a sign before its first letter."""
-    return re.sub(r"(?=[^\W\d_])", sign, text, count=1)
+    """Return a text with a sign before its first letter outside of kept spans, such as "%d"."""
+    kept = keep_spans(text, list(find_spans(text)))
+    return restore_spans(re.sub(r"(?=[^\W\d_])", sign, kept.text, count=1), kept.values)[0]
 
 
 def _wrap(text: str, source: str) -> str:

@@ -15,7 +15,7 @@ _INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
 # A line of nothing but such signs separates; "-- " is the one before a signature.
 _RULE = re.compile(r"[-–—=_~*#+.]{2,}")
 # What begins an item of a list, or a line of a dialogue.
-_MARK = re.compile(r"[-*•·–—]\s|[–—]\w|(?:\d+|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s")
+_MARK = re.compile(r"[-*•·–—]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s")
 
 
 class TextDocument:

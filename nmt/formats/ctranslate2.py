@@ -9,7 +9,6 @@ import numpy as np
 from keras import ops
 
 from nmt.config import Config, files
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats.comparison import Rescore
@@ -22,6 +21,7 @@ from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.runs.folder import CONFIG_FILE
+from nmt.text.source_words import SourceWords
 
 
 def write(
@@ -57,15 +57,16 @@ def load(folder: str | Path) -> Translator:
     tokenizer = load_tokenizer(folder)
     config = files.load(folder / CONFIG_FILE)
     engine = CTranslate2Engine(folder, tokenizer, config.model.max_length)
-    return Translator.from_config(Engines(engine), tokenizer, config)
+    words = SourceWords.load(folder)
+    return Translator.from_config(Engines(engine), tokenizer, config, words=words)
 
 
 def make_rescore(translator: Translator) -> Rescore:
     """Return a function that scores a translation with an export."""
 
     def rescore(source: str, translation: Translation) -> float:
-        ids = translator.tokenizer.encode([clean_text(source)])
+        [segment] = translator.segmenter.segment(source).segments
         engine = cast(CTranslate2Engine, translator.engine)
-        return float(engine.score(ids, [np.array(translation.tokens[:-1])])[0].sum())
+        return float(engine.score([segment.ids], [np.array(translation.tokens[:-1])])[0].sum())
 
     return rescore

@@ -21,7 +21,9 @@ from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.runs.custom_model import check_model_class, read_model_name
 from nmt.runs.folder import RunFolder
+from nmt.text.case import LetterCase
 
+_FORMATS_WITH_WORDS = ("ctranslate2", "keras")  # which correct typing errors and keep unseen names
 _TRACED_FORMATS = ("savedmodel", "tflite")  # of any model; the others know the package's own
 
 
@@ -65,13 +67,15 @@ def export_run(
             f"{', '.join(_TRACED_FORMATS)}"
         )
     model, tokenizer = run.load_model(), run.load_tokenizer()
-    translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config)
+    words = run.load_source_words() if format_name in _FORMATS_WITH_WORDS else None
+    translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config, words=words)
     probes = config.training.probes or []
     sources = read_samples(run.samples, probes, tokenizer, max(config.training.row_lengths))
-    # Not all formats cut texts into sentences.
-    sources = [text for text in sources if len(translator.segmenter.segment(text).segments) == 1]
+    sources = _select_samples(sources, translator, format_name)
     scores = {name: score["value"] for name, score in run.test_scores().items()}
     with replace_folder(output) as partial:
+        if words is not None:
+            words.save(partial)
         details, comparison = _write(
             format_name, quantization, model, translator, config, sources, partial
         )
@@ -88,6 +92,28 @@ def export_run(
         )
         write_json(partial / MANIFEST_FILE, content)
     return comparison
+
+
+def _select_samples(sources: Sequence[str], translator: Translator, format_name: str) -> list[str]:
+    """Return the texts that the run and the export read alike, such as single sentences.
+
+    The other formats neither cut texts nor leave the marks around them out, and SavedModel cuts
+    them by simpler rules.
+    """
+    texts = zip(sources, translator.segmenter.segment_all(sources), strict=True)
+    chosen = [
+        source
+        for source, text in texts
+        if len(text.segments) == 1
+        and not any(text.spaces)
+        and text.segments[0].case is not LetterCase.TITLE
+    ]
+    if format_name != "savedmodel":
+        return chosen
+    from nmt.formats.text_in_graph import count_sentences
+
+    counts = count_sentences(chosen, translator.decoding.unit)
+    return [source for source, count in zip(chosen, counts, strict=True) if count == 1]
 
 
 def replace_search(config: Config, beam_size: int | None, length_penalty: float | None) -> Config:

@@ -9,20 +9,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nmt.errors import UserError, attach_filename
-from nmt.formats.manifest import MANIFEST_FILE
+from nmt.formats.manifest import list_other_files
 
 
 def check_output(folder: Path) -> None:
-    """Check that an export may be written to a folder: it is absent, empty, or an export.
+    """Check that an export may be written to a folder: it is absent, empty, or just an export.
 
     Raises:
-        UserError: something else exists there.
+        UserError: something else exists there, which would be lost.
     """
-    if not folder.exists() or (folder / MANIFEST_FILE).is_file():
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    if folder.is_dir() and not any(folder.iterdir()):
-        return
-    raise UserError(f"{folder} exists and is not an export: choose another --output")
+    others = list_other_files(folder)
+    if others is None:
+        raise UserError(f"{folder} exists and is not an export: choose another --output")
+    if others:
+        raise UserError(
+            f"{folder} is an export with other files, such as {others[0]}, which would be lost: "
+            "choose another --output"
+        )
 
 
 @contextmanager

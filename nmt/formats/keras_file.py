@@ -21,6 +21,7 @@ from nmt.model.contract import Model
 from nmt.model.recurrent import Recurrent
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import CONFIG_FILE
+from nmt.text.source_words import SourceWords
 
 MODEL_FILE = "model.keras"
 # (module, class) of everything that the file of a model of this package names.
@@ -51,7 +52,8 @@ def load(folder: str | Path) -> Translator:
     _check_architecture(folder / MODEL_FILE)
     model = keras.saving.load_model(folder / MODEL_FILE, compile=False, safe_mode=True)
     config = files.load(folder / CONFIG_FILE)
-    return Translator.from_config(Engines(KerasEngine(model)), load_tokenizer(folder), config)
+    tokenizer, words = load_tokenizer(folder), SourceWords.load(folder)
+    return Translator.from_config(Engines(KerasEngine(model)), tokenizer, config, words=words)
 
 
 def _check_architecture(path: Path) -> None:

@@ -60,6 +60,22 @@ def make_manifest(
     }
 
 
+def list_other_files(folder: Path) -> list[str] | None:
+    """Return the files of a folder that its export does not have; None if it has no export.
+
+    Other programs have a ``manifest.json``, too.
+    """
+    try:
+        content = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        own = {*content["files"], MANIFEST_FILE} if "nmt" in content else None
+    except (OSError, ValueError, KeyError, TypeError):
+        own = None
+    if own is None:
+        return None
+    files = (path for path in sorted(folder.rglob("*")) if not path.is_dir())
+    return [name for path in files if (name := path.relative_to(folder).as_posix()) not in own]
+
+
 def find_damage(folder: Path) -> dict[str, str | None]:
     """Compare the files of an export with its manifest.
 

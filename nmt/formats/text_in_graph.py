@@ -212,6 +212,14 @@ def restore_spans(text: Any, masked: Masked) -> Any:
     return tf.where(has_gaps, squeezed, restored)
 
 
+def count_sentences(texts: Sequence[str], unit: str) -> list[int]:
+    """Return how many sentences `make_splitter` finds in each text."""
+    import tensorflow as tf
+
+    splits = make_splitter(unit)(tf.constant(texts, tf.string)).splits.numpy()
+    return [int(count) for count in splits[1:] - splits[:-1]]
+
+
 def has_letters(text: Any) -> Any:
     """Return whether texts have letters: string [N] -> bool [N]."""
     import tensorflow as tf
@@ -224,6 +232,8 @@ def is_upper(text: Any) -> Any:
     import tensorflow as tf
 
     words = tf.strings.regex_full_match(text, r"(?s)(?:.*\p{L}){4}.*")
+    without = tf.strings.regex_replace(text, "[ªº]", "")
+    words &= tf.logical_not(tf.strings.regex_full_match(without, r"(?s).*\p{Lo}.*"))
     lower, upper = (
         change(text, encoding="utf-8") for change in (tf.strings.lower, tf.strings.upper)
     )

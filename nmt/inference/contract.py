@@ -136,10 +136,13 @@ class SearchRequest:
         """Return the options of the search, defaults filled in from ``decoding``.
 
         Raises:
-            UserError: ``n_best`` is larger than the requested beam, the beam is larger than the
-                vocabulary, a penalty is negative or not finite, or ``no_repeat_ngram`` is negative.
+            UserError: ``n_best`` is 0 or larger than the requested beam, the beam is larger than
+                the vocabulary, a penalty is negative or not finite, or ``no_repeat_ngram`` is
+                negative.
         """
         size, alpha = self.resolve_defaults(decoding)
+        if self.n_best < 1:
+            raise UserError(f"n_best must be at least 1, got {self.n_best}")
         if self.n_best > size:
             raise UserError(
                 f"{self.n_best} translations need a beam of {self.n_best} or more, got {size}"
@@ -180,7 +183,21 @@ class SamplingRequest:
     rank_by_agreement: bool = False  # see `Translator.minimum_bayes_risk`
 
     def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> SamplingOptions:
-        """Return the options of sampling; a run has no defaults for them."""
+        """Return the options of sampling; a run has no defaults for them.
+
+        Raises:
+            UserError: an option is out of its range.
+        """
+        if self.count < 1:
+            raise UserError(f"count must be at least 1, got {self.count}")
+        if not 0 < self.temperature < math.inf:
+            raise UserError(f"temperature must be finite and above 0, got {self.temperature}")
+        if self.top_k < 0:
+            raise UserError(f"top_k must be at least 0, got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p must be above 0 and at most 1, got {self.top_p}")
+        if self.seed < 0:
+            raise UserError(f"seed must be at least 0, got {self.seed}")
         return SamplingOptions(self.count, self.temperature, self.top_k, self.top_p, self.seed)
 
 

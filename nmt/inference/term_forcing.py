@@ -226,11 +226,10 @@ class TermForcer:
         return list(best.values())
 
     def _rank(self, hypotheses: Sequence[Hypothesis], term: Term) -> list[Hypothesis]:
-        """Return hypotheses, first those in which the term has not become another word."""
+        """Return the hypotheses in which the term has not become another word; if none, all."""
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
-        uses = [self._glossary.is_used(term, text) for text in texts]
-        order = sorted(range(len(hypotheses)), key=lambda n: not uses[n])
-        return [hypotheses[n] for n in order]
+        pairs = zip(hypotheses, texts, strict=True)
+        return [each for each, text in pairs if self._glossary.is_used(term, text)] or [*hypotheses]
 
 
 def _rate(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:

@@ -221,7 +221,7 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
@@ -236,11 +236,12 @@ class Translator:
         request = SearchRequest(
             beam_size, length_penalty, coverage_penalty, 1, prefix, no_repeat_ngram
         )
-        return Results((best.text for best, *_ in self.run(texts, request)), texts)
+        found = self.run(texts, request)
+        return Results((best.text for best, *_ in found), found.texts)
 
     def hypotheses(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
@@ -277,7 +278,7 @@ class Translator:
 
     def samples(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         count: int,
         *,
         temperature: float = 1.0,
@@ -306,7 +307,7 @@ class Translator:
         return self.run(texts, SamplingRequest(count, temperature, top_k, top_p, seed, prefix))
 
     def minimum_bayes_risk(
-        self, texts: Sequence[str], count: int, **sampling: Any
+        self, texts: Iterable[str], count: int, **sampling: Any
     ) -> list[list[Translation]]:
         """Return samples, ranked by how much they agree with the others.
 
@@ -320,7 +321,7 @@ class Translator:
         """
         return self.run(texts, SamplingRequest(count, rank_by_agreement=True, **sampling))
 
-    def run(self, texts: Sequence[str], request: Request) -> list[list[Translation]]:
+    def run(self, texts: Iterable[str], request: Request) -> Results[list[Translation]]:
         """Return translations per text, best first.
 
         Raises:
@@ -328,6 +329,10 @@ class Translator:
         """
         if isinstance(texts, str):
             raise UserError(f"texts={texts!r} is a string: pass a list of strings")
+        texts = list(texts)
+        for text in texts:
+            if not isinstance(text, str):
+                raise UserError(f"texts has {text!r}, which is not a string")
         chunks = list(self.stream([texts], request))
         return Results(chunks[0] if chunks else [], texts)
 

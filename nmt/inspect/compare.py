@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         reuse = not arguments.translate
         for system in systems:
             fill_outputs(system, data, reader, console, reuse=reuse, **search)
-        analysis = analyze(systems, data, reader, console, noise=arguments.noise)
+        analysis = analyze(systems, data, reader, console, noise=arguments.noise, search=search)
         sections = list_sections(analysis)
         for title, findings in describe(analysis).items():
             console.print(f"\n{title}")
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
                 console.print(f"{number}. {sentence}")
         console.print()
         print_listings(sections[0].listings, console)
-        extra = _describe_runs(arguments, systems)
+        extra = _describe_runs(systems, arguments.sentence, data.sources[0])
     _write_pages(output, analysis, sections, extra)
     write_json(output / f"{NAME}.json", as_json(analysis))
     console.print(f"written to {output}: {NAME}.html, {NAME}.md, {NAME}.json")
@@ -121,9 +121,15 @@ def _make_output(arguments: argparse.Namespace, systems: list[System]) -> Path:
 
 
 def _describe_runs(
-    arguments: argparse.Namespace, systems: list[System]
+    systems: list[System], sentence: str | None, default: str
 ) -> tuple[list[Listing], list[tuple[str, str]]]:
-    """Return tables of configurations and speed, and these with plot and attention as HTML."""
+    """Return tables of configurations and speed, and these with plot and attention as HTML.
+
+    Args:
+        systems: all systems.
+        sentence: whose attention is shown; None: a probe or sample of the first run.
+        default: sentence to show if it has neither.
+    """
     from nmt.analysis.comparison.page import render_attention, render_figure, render_listing
     from nmt.analysis.comparison.plot import render_comparison
     from nmt.analysis.comparison.runs import choose_sentence, summarize_runs, translate_sentence
@@ -136,9 +142,10 @@ def _describe_runs(
     models = [system.model for system in with_model if system.model is not None]
     runs = [system.run for system in with_model if system.run is not None]
     names = [system.name for system in with_model]
-    sentence = arguments.sentence or choose_sentence(runs[0])
+    are_checkpoints = [system.model is not system.run for system in with_model]
+    sentence = sentence or choose_sentence(runs[0]) or default
     with quiet_start():
-        summaries = summarize_runs(runs, names)
+        summaries = summarize_runs(runs, names, are_checkpoints)
         results = [translate_sentence(model, sentence) for model in models]
     table = tabulate(summaries, results)
     plot = render_figure(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from nmt.arguments import Subcommands, non_negative_int
+from nmt.config.command_line import quote
 from nmt.errors import UserError
 
 if TYPE_CHECKING:
     from nmt.analysis.corpora.survey import SourceSurvey
-
-_PLAIN = re.compile(r"[\w./*?~-]+")  # characters that Hydra takes as they are
 
 
 def add(subcommands: Subcommands) -> None:
@@ -106,17 +104,9 @@ def make_overrides(arguments: Sequence[str]) -> list[str]:
         )
     if not files:
         return overrides
-    names = ",".join(map(_quote, files))
+    names = ",".join(map(quote, files))
     train = f"[{names}]" if len(files) > 1 and "'" in names else names
     return ["data=files", f"data.train={train}", *overrides]
-
-
-def _quote(name: str) -> str:
-    """Return a name as Hydra reads it: in quotes if it has other than plain characters."""
-    if _PLAIN.fullmatch(name):
-        return name
-    escaped = name.replace("'", r"\'")
-    return f"'{escaped}'"
 
 
 def choose_languages(surveys: Sequence[SourceSurvey], missing: Sequence[str]) -> list[str]:

@@ -188,5 +188,5 @@ def _add_documents(app: FastAPI, documents: Documents) -> None:
 def _add_corrections(app: FastAPI, limits: Limits, file: CorrectionFile | None) -> None:
     @app.post("/corrections", responses={status: {"model": Problem} for status in (404, 507)})
     async def correct(body: Correction) -> CorrectionAnswer:
-        limits.check_size([body.source, body.translation, body.correction], attention=False)
+        limits.check_lengths([body.source, body.translation, body.correction])
         return CorrectionAnswer(lines=await asyncio.to_thread(keep, file, body))

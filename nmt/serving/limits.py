@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -66,6 +66,16 @@ class Limits:
             raise HTTPException(
                 413, f"{len(texts):,} texts are more than the {self.max_sentences:,} allowed"
             )
+        if attention and len(texts) > MAX_ATTENTION_TEXTS:
+            raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
+        self.check_lengths(texts)
+
+    def check_lengths(self, texts: Iterable[str]) -> None:
+        """Check the lengths of texts, of which only some may be translated.
+
+        Raises:
+            HTTPException: 413 beyond the limit.
+        """
         longest = max(map(len, texts), default=0)
         if longest > self.max_characters:
             raise HTTPException(
@@ -73,8 +83,6 @@ class Limits:
                 f"a text of {longest:,} characters is longer than the {self.max_characters:,} "
                 "allowed",
             )
-        if attention and len(texts) > MAX_ATTENTION_TEXTS:
-            raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
 
     def check_work(
         self,

@@ -44,6 +44,8 @@ class SearchOptions(NamedTuple):
 
 
 def count_work(item: Item, options: SearchOptions) -> int:
-    """Return the work of an item."""
+    """Return the work of an item; what is copied is not searched."""
+    if item.segment.is_copied:
+        return 0
     weight = options.search_work + options.quality_work + ATTENTION_WORK * item.attends
     return len(item.segment.ids) * weight

@@ -98,13 +98,16 @@ class Service:
         """
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._limits.check_size(texts, body.attention)
-        self._limits.check_size([*body.prefixes, *body.prefixes.values()])
+        self._limits.check_lengths([*body.prefixes, *body.prefixes.values()])
         options, quality_missing = await self._read_options(body)
         if body.attention:
             await self._keras.load("attention")
         segmented = await self._segment(texts, options.glossary, body.prefixes)
         attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
-        tokens = [sum(len(segment.ids) for segment in text.segments) for text in segmented]
+        tokens = [
+            sum(len(segment.ids) for segment in text.segments if not segment.is_copied)
+            for text in segmented
+        ]
         self._limits.check_work(tokens, attends, options.search_work, options.quality_work)
         deadline = monotonic() + self._limits.timeout_s
         if self.is_stopping:
@@ -191,7 +194,7 @@ class Service:
             HTTPException: 413 beyond a limit; 422 for an unknown sentence or glossary, or a
                 beginning that is too long.
         """
-        self._limits.check_size([body.text, *begin])
+        self._limits.check_lengths([body.text, *begin])
         glossary = choose_glossary(self._translator.glossaries, body.glossary)
         prefixes = {body.sentence: "".join(begin)}
         [text] = await self._segment([body.text], glossary, prefixes)

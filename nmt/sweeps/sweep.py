@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
-from nmt.config.command_line import make_command
+from nmt.config.command_line import make_command, quote
 from nmt.errors import UserError
 from nmt.startup.signals import exit_stopped
 from nmt.sweeps.trials import locate_record, locate_run, read_record, run_trial
@@ -44,9 +43,7 @@ def run_sweep_job(
         console.print(f"{run} {state}; to train anew, remove that folder")
         if previous.complete:
             return previous.best_score
-        # Hydra takes a backslash literally, except before a quotation mark.
-        escaped = re.sub(r"(\\*)'", r"\1\1\\'", str(run))
-        overrides = [f"training.resume='{escaped}'"]
+        overrides = [f"training.resume={quote(str(run))}"]
     status, stop_signal = run_trial(make_command(overrides), record)
     if stop_signal is not None:
         exit_stopped(stop_signal)

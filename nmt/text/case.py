@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from unicodedata import category
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-# Letters of scripts without case, of which Unicode's property Lo has most: a text of them with an
-# acronym is not in capitals.
-_CASELESS = re.compile("[\u01bb\u01c0-\u01c3\u0294\u05d0-\u10ff\u1100-\u1c7f\u2135-\u2138]")
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
@@ -28,7 +26,7 @@ def recognize_case(text: str) -> LetterCase:
         return LetterCase.ORDINARY
     words = _WORD.findall(text)
     letters = "".join(words)
-    if text == text.upper() and len(letters) > _SHORT and not _CASELESS.search(letters):
+    if text == text.upper() and len(letters) > _SHORT and not _has_caseless(letters):
         return LetterCase.UPPER
     others = words[1:]  # the first word of every sentence has a capital
     capitalized = [word for word in others if word[0].isupper() and not word[1:].isupper()]
@@ -42,6 +40,11 @@ def recognize_case(text: str) -> LetterCase:
     ):
         return LetterCase.TITLE
     return LetterCase.ORDINARY
+
+
+def _has_caseless(letters: str) -> bool:
+    """Whether letters are of a script without case, but for an acronym: 我喜欢看NBA比赛."""
+    return any(category(letter) == "Lo" for letter in letters if letter not in "ªº")
 
 
 def to_sentence_case(text: str, case: LetterCase) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from unicodedata import bidirectional
 
 UNKNOWN_LANGUAGE = "und"
 # Languages without spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese.
@@ -15,6 +16,7 @@ _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     """ar ara arb arc ary arz apc azb bal ckb div dv fa fas glk he heb iw khw ks lrc mzn nqo per pes
     pnb prs ps pus sd skr syr ug uig ur urd yi yid""".split()
 )
+_STRONG = ("L", "R", "AL")  # Unicode's classes of characters with a direction
 _RIGHT_TO_LEFT_SCRIPTS = frozenset("adlm arab aran hebr mand nkoo rohg samr syrc thaa".split())
 # Letters of scripts without spaces, as members of a character class.
 UNSPACED_LETTERS = (
@@ -39,6 +41,14 @@ def is_right_to_left(language: str) -> bool:
     if script is None:
         return code in _RIGHT_TO_LEFT_LANGUAGES
     return script in _RIGHT_TO_LEFT_SCRIPTS
+
+
+def find_direction(text: str) -> str:
+    """Return the direction of the first letter that has one, as HTML's ``dir=auto``: ltr or rtl."""
+    kinds = (bidirectional(character) for character in text)
+    return next(
+        ("rtl" if kind in ("R", "AL") else "ltr" for kind in kinds if kind in _STRONG), "ltr"
+    )
 
 
 def has_capital_nouns(language: str) -> bool:

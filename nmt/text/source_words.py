@@ -18,6 +18,7 @@ from nmt.text.known_words import KnownWords
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
@@ -128,7 +129,8 @@ class SourceWords:
             if lower in self.counts or lower == match[0].upper() or end - begin < _MIN_LETTERS:
                 continue
             if not any(first < end and begin < last for first, last in spans):
-                yield begin, end, bool(_BEGINS_SENTENCE.search(text[:begin]))
+                before = text[max(0, begin - _MOST_MARKS) : begin]
+                yield begin, end, bool(_BEGINS_SENTENCE.search(before))
 
     def _begins_with_name(self, text: str, begin: int, end: int) -> bool:
         """Whether an unknown word that begins a sentence may be a name."""

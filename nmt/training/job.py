@@ -20,7 +20,7 @@ from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
 from nmt.inference.results import CELL
 from nmt.runs.custom_model import ModelClass
-from nmt.runs.folder import COMPONENTS_FILE, RunFolder, link_latest
+from nmt.runs.folder import COMPONENTS_FILE, LATEST, RunFolder, link_latest
 from nmt.runs.locking import lock_run
 from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
@@ -234,7 +234,9 @@ def _open_folder(
         resume = config.training.resume
         if resume is None:
             folder = RunFolder.create(config)
-            resources.push(partial(_remove_refused, folder))
+            latest = folder.path.with_name(LATEST)
+            previous = latest.resolve() if latest.is_symlink() else None
+            resources.push(partial(_remove_refused, folder, previous))
         else:
             folder = RunFolder.open(Path(resume))
         resources.enter_context(lock_run(folder.path))
@@ -244,10 +246,31 @@ def _open_folder(
     return RunFolder.open(Path(process_group.broadcast("")))
 
 
-def _remove_refused(folder: RunFolder, kind: object, error: object, traceback: object) -> None:
-    """Remove the folder of a new run that a `UserError` ended before its first report."""
-    if isinstance(error, UserError) and not folder.metrics.read():
-        shutil.rmtree(folder.path, ignore_errors=True)
+def _remove_refused(
+    folder: RunFolder, previous: Path | None, kind: object, error: object, traceback: object
+) -> None:
+    """Remove the folder of a new run that a `UserError` ended before its first report.
+
+    One stays that holds an update that was not finite, for diagnosis.
+
+    Args:
+        folder: of the run.
+        previous: the run that ``latest`` pointed at before; None: none.
+        kind: this and the next two as for ``__exit__``.
+        error: see ``kind``.
+        traceback: see ``kind``.
+    """
+    from nmt.training.guard import DUMP_NAME
+
+    is_of_use = folder.metrics.read() or any(folder.path.glob(f"{DUMP_NAME}*"))
+    if not isinstance(error, UserError) or is_of_use:
+        return
+    shutil.rmtree(folder.path, ignore_errors=True)
+    latest = folder.path.with_name(LATEST)
+    if latest.is_symlink() and not latest.exists():
+        latest.unlink()
+        if previous is not None and previous.is_dir():
+            link_latest(previous)
 
 
 def _fill_or_check_folder(

@@ -64,7 +64,10 @@ class Trainer:
             session.training, data_stages, steps_per_epoch, session.components.learning_rate
         )
         if resumed_at is not None and self._schedule.is_complete(position):
-            session.console.print(f"the run is complete at update {resumed_at}: nothing is trained")
+            session.console.print(
+                f"the run is complete at update {resumed_at}: nothing is trained; what ended it: "
+                f"{self._schedule.explain_end(position)}"
+            )
         self._window = ReportWindow(session, self._schedule)
         self._memory = OutOfMemoryRecovery(session)
         self._guard = Guard(session, self._get_batch)
@@ -96,6 +99,7 @@ class Trainer:
         session, schedule, position = self._session, self._schedule, self._position
         guard, coordinator, evaluations = self._guard, self._coordinator, self._evaluations
         window, display = self._window, Display(session.console, position.step)
+        begin = position.step
         with coordinator.receive_stop_signals(), freeze_garbage(), self._prefetcher, display:
             coordinator.exchange_clock_and_stop()
             while not self._is_over():
@@ -142,7 +146,15 @@ class Trainer:
         if self._saver.saved_step != position.step:
             self._saver.save()
         self._journal.close()
-        return schedule.is_complete(position)
+        return self._announce_end(begin)
+
+    def _announce_end(self, begin: int) -> bool:
+        """Say what ended the run, if it was trained after ``begin``; return whether it ended."""
+        if not self._schedule.is_complete(self._position):
+            return False
+        if self._position.step > begin:
+            self._session.console.print(f"ended by {self._schedule.explain_end(self._position)}")
+        return True
 
     def _report(self, rate: float, display: Display) -> None:
         """Report the updates since the last report.

@@ -79,11 +79,14 @@ class OutOfMemoryRecovery:
         session = self._session
         training = split_further(session.training)
         if session.process_group.processes > 1 or not is_recoverable:
-            raise UserError(
-                f"out of memory after update {session.position.step}; start a new run with "
-                f"training.accumulate={training.accumulate} "
-                f"training.batch_tokens={training.batch_tokens}"
+            size = f"training.batch_tokens={training.batch_tokens}"
+            is_saved = bool(session.folder.checkpoints.steps())
+            remedy = (
+                f"resume with training.resume={session.folder.path} {size}"
+                if is_saved
+                else f"start a new run with training.accumulate={training.accumulate} {size}"
             )
+            raise UserError(f"out of memory after update {session.position.step}; {remedy}")
         session.train_step.reconfigure(training)
         self._fitting_shapes.clear()
         session.config = replace(session.config, training=training)

@@ -63,6 +63,19 @@ class TrainingSchedule:
         is_ended = stopped_early or position.behind or position.stopped
         return is_ended or self.progress(position) >= 1
 
+    def explain_end(self, position: Position) -> str:
+        """Return the setting that ended a complete run."""
+        if position.stopped:
+            return "a callback"
+        epochs = self.epochs(position, position.step)
+        for name, share in limit_shares(
+            self.training, position.step, epochs, position.seconds
+        ).items():
+            if share >= 1:
+                return f"training.{name}={getattr(self.training, name):.10g}"
+        name = "stop_behind" if position.behind else "early_stopping"
+        return f"training.{name}={getattr(self.training, name)}"
+
     def is_stage_over(self, position: Position) -> bool:
         """Whether the next update belongs to the next stage.
 
@@ -126,20 +139,25 @@ def _check_rate(value: Any, step: int) -> float:
 def progress(config: TrainingConfig, step: int, epochs: float, seconds: float) -> float:
     """Return the completed share of a run, 0 to 1; it ends at the first limit that it reaches.
 
+    Arguments as for `limit_shares`.
+    """
+    return min(1.0, max([0.0, *limit_shares(config, step, epochs, seconds).values()]))
+
+
+def limit_shares(
+    config: TrainingConfig, step: int, epochs: float, seconds: float
+) -> dict[str, float]:
+    """Return what share of each limit a run has reached, by the limit's key.
+
     Args:
         config: its ``max_steps``, ``max_epochs`` and ``max_minutes`` are the limits.
         step: number of updates so far.
         epochs: number of epochs so far, summed over the stages.
         seconds: wall-clock time so far, summed over the sessions of the run.
     """
-    shares = [0.0]
-    if config.max_steps is not None:
-        shares.append(step / config.max_steps)
-    if config.max_epochs is not None:
-        shares.append(epochs / config.max_epochs)
-    if config.max_minutes is not None:
-        shares.append(seconds / (60 * config.max_minutes))
-    return min(1.0, max(shares))
+    reached = {"max_steps": step, "max_epochs": epochs, "max_minutes": seconds / 60}
+    limits = {name: getattr(config, name) for name in reached}
+    return {name: reached[name] / limit for name, limit in limits.items() if limit is not None}
 
 
 def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:

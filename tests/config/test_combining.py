@@ -138,6 +138,20 @@ def test_corpus_files_may_have_moved(tmp_path: Path) -> None:
     assert changes == {"training.resume": str(run.path), "data.sources.pairs.path": ["c", "d"]}
 
 
+def test_files_of_dev_and_test_may_have_moved(tmp_path: Path) -> None:
+    files = ("data.dev=a.tsv", "data.test=b.es,b.en", "data.tests.news=c.tsv")
+    run = Run(tmp_path / "runs" / "one", *TSV, *files)
+    moved = ("data.dev=/x/a.tsv", "data.test=d.es,d.en", "data.tests.news=/x/c.tsv")
+    assert differences(run.config, run.resume(*moved)) == {
+        "training.resume": str(run.path),
+        "data.sources.dev.path": "/x/a.tsv",
+        "data.sources.test.path": ["d.es", "d.en"],
+        "data.tests.news": "/x/c.tsv",
+    }
+    run = Run(tmp_path / "runs" / "two", *TSV)  # dev is a share
+    assert "a resumed run keeps its data.dev" in complaint(lambda: run.resume("data.dev=a.tsv"))
+
+
 def test_files_of_several_sources_may_have_moved(tmp_path: Path) -> None:
     verses = "data.sources.verses={kind: files, path: b.tsv, weight: 2}"
     run = Run(tmp_path / "runs" / "one", *TSV, verses)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from sample_configs import LANGUAGES, configured, job
 from sample_corpora import complaint
 
 from nmt.config import SourceConfig, files
-from nmt.config.command_line import convert_hydra_errors, join_files
+from nmt.config.command_line import convert_hydra_errors, quote, read_names
 from nmt.config.data import guess_languages
 from nmt.config.sources import resolve_same_sources
 from nmt.runs.resuming import compose_config
@@ -124,14 +125,49 @@ def test_names_of_files_and_columns_tell_languages(
 
 def test_a_comma_joins_files_but_in_a_sweep() -> None:
     overrides = ["data.train=a.es,a.en", "data.columns=es,en", "seed=1,2", "data.dev=[a,b]"]
-    assert join_files(overrides) == [
+    assert read_names(overrides) == [
         "data.train=[a.es,a.en]",
         "data.columns=[es,en]",
         "seed=1,2",
         "data.dev=[a,b]",
     ]
     for sweep in ("-m", "--multirun", "hydra.mode=MULTIRUN"):
-        assert join_files([*overrides, sweep]) == [*overrides, sweep]
+        assert read_names([*overrides, sweep]) == [*overrides, sweep]
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("data.train=año.tsv", "data.train='año.tsv'"),
+        ("data.train=pares (1).tsv", "data.train='pares (1).tsv'"),
+        ("data.train=it's.tsv", "data.train=it's.tsv"),  # has a quotation mark: stays
+        ("data.train=a=b#c&d.tsv", "data.train='a=b#c&d.tsv'"),
+        ("data.train=~/a.es,~/b.en", "data.train=[/home/ana/a.es,/home/ana/b.en]"),
+        ("training.resume=~/runs/one", "training.resume=/home/ana/runs/one"),
+        ("data.columns=Español,Inglés", "data.columns=['Español','Inglés']"),
+        ("data.train='año.tsv'", "data.train='año.tsv'"),
+        ("+data.sources.more.path=año.tsv", "+data.sources.more.path='año.tsv'"),
+        ("training.max_steps=100", "training.max_steps=100"),
+        ("training.probes=[Sí,No]", "training.probes=[Sí,No]"),
+        ("~data.sources.pairs", "~data.sources.pairs"),
+        ("--config-dir=año", "--config-dir=año"),
+    ],
+)
+def test_names_need_no_quotes(
+    override: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ana")
+    assert read_names([override]) == [expected]
+
+
+def test_choices_of_a_sweep_need_no_quotes_either() -> None:
+    assert read_names(["-m", "data.train=año.tsv,b.tsv"]) == ["-m", "data.train='año.tsv',b.tsv"]
+
+
+@pytest.mark.parametrize("name", ["año (1).tsv", "it's", "a\\'b", "a.tsv"])
+def test_a_quoted_value_is_read_as_it_was(name: str) -> None:
+    config = OverridesParser.create().parse_override(f"name={quote(name)}")
+    assert config.value() == name
 
 
 @pytest.mark.parametrize("experiment", ["bit", "both_directions"])

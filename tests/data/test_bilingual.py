@@ -128,6 +128,27 @@ def test_lines_are_those_of_the_file(tmp_path: Path, name: str) -> None:
     assert source in lines[line - 1]
 
 
+@pytest.mark.parametrize(
+    ("languages", "pair"),
+    [
+        (("es", "und"), ("uno", "one")),
+        (("und", "en"), ("uno", "one")),
+        (("en", "und"), ("one", "uno")),
+        (("und", "und"), ("one", "uno")),
+    ],
+)
+def test_unknown_languages_of_a_memory_are_its_others(
+    tmp_path: Path, languages: tuple[str, str], pair: tuple[str, str]
+) -> None:
+    path = tmp_path / "a.tmx"
+    path.write_text(
+        '<tmx><body><tu><tuv lang="en-GB"><seg>one</seg></tuv>'
+        '<tuv lang="es"><seg>uno</seg></tuv></tu></body></tmx>'
+    )
+    with path.open("rb") as file:
+        assert [tuple(each) for _, *each in read_pairs(file, ".tmx", languages)] == [pair]
+
+
 def test_other_names_are_tables() -> None:
     names = ("a.tsv", "a.tmx.old", "tmx", "a.txt")
     assert not any(is_bilingual(find_format(Path(name))) for name in names)

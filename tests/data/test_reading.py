@@ -154,6 +154,56 @@ def test_parallel_names_the_key_of_the_missing_file(tmp_path: Path) -> None:
     assert message == f"data.train={path}x does not exist; did you mean 'corpus.es'?"
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("{}.tsv", "sol\tsun\nmar\tsea\n"),
+        ("{}.jsonl", '{"es": "sol", "en": "sun"}\n'),
+        ("{}.csv.gz", "sol,sun\n"),
+        ("{}.tmx", "<tmx></tmx>\n"),
+    ],
+)
+def test_two_tables_are_not_aligned_files(tmp_path: Path, name: str, content: str) -> None:
+    paths = [tmp_path / name.format(number) for number in (1, 2)]
+    for path in paths:
+        data = content.encode()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    config = configure(path=[str(path) for path in paths])
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert f"{paths[0]} has pairs: name several such files by a pattern" in message
+
+
+# --- Quotes and blank lines of tables ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['"sol"\t"sun"\n', 'mar\tsea\n"Dijo ""sol""."\t"He said ""sun""."\n', '"es"\t"en"\n"a"\t"b"'],
+)
+def test_a_table_that_is_quoted_like_csv_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(content)
+    message = complaint(lambda: load_corpus(configure(path=str(path)), cache_dir=tmp_path))
+    assert message == (
+        f"data.train={path} has its cells in quotes, as CSV has: give it a name in .csv"
+    )
+
+
+def test_quotation_marks_of_sentences_stay(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text('"Sol", dijo.\t"Sun," he said.\n"mar"\t"sea"\n5"\t5 inches\n')
+    corpus = load_corpus(configure(path=str(path)), cache_dir=tmp_path)
+    assert corpus.train[:2] == [Pair('"Sol", dijo.', '"Sun," he said.'), Pair('"mar"', '"sea"')]
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.tsv", "\t"), ("a.csv", ",")])
+def test_a_header_may_stand_behind_blank_lines(tmp_path: Path, name: str, mark: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"\n\nes{mark}en\nsol{mark}sun\n")
+    config = configure(path=str(path), columns=["en", "es"])
+    assert load_corpus(config, cache_dir=tmp_path).train == [Pair("sun", "sol")]
+
+
 # --- Line ends --------------------------------------------------------------------------------
 
 OLD_MAC = b"uno\tone\rdos\ttwo\r\rtres\tthree\rcuatro"

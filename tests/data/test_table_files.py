@@ -61,6 +61,14 @@ def test_a_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
     assert [(line.number, line.sides) for line in read(path)] == [(2, ("uno;one", "dos"))]
 
 
+def test_quotes_may_stand_behind_a_space(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('"Hola", "Hello, you"\nuno, one\n', encoding="utf-8")
+    assert [line.sides for line in read(tmp_path / "a.csv")] == [
+        ("Hola", "Hello, you"),
+        ("uno", "one"),
+    ]
+
+
 @pytest.mark.parametrize("row", ['"Hola,Hello', 'Hola,"Hello'])
 def test_a_quote_that_is_never_closed_is_named(row: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"uno,one\n{row}\ndos,two\ntres,three\n", encoding="utf-8")

@@ -13,6 +13,7 @@ from marked_texts import translations, try_examples
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import DocumentOptions, extract
 from nmt.documents.html import HtmlDocument
+from nmt.documents.html_tokens import _Tokenizer
 from nmt.documents.marked import Mark, MarkedText
 from nmt.errors import UserError
 
@@ -49,6 +50,22 @@ def fill(page: str, **texts: str) -> str:
 
 def copy(document: HtmlDocument) -> bytes:
     return document.fill([segment.without_kept() for segment in document.segments])
+
+
+def test_titles_are_texts_where_the_parser_reads_them_as_scripts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As releases of Python do since 2025: they set `cdata_elem` in titles."""
+
+    def handle_starttag(self: _Tokenizer, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        original(self, tag, attrs)
+        if tag == "title":
+            self.set_cdata_mode(tag)
+
+    original = _Tokenizer.handle_starttag
+    monkeypatch.setattr(_Tokenizer, "handle_starttag", handle_starttag)
+    page = "<title>Uno y dos</title><script>no</script><style>no</style><p>Tres"
+    assert [segment.text for segment in read(page).segments] == ["Uno y dos", "Tres"]
 
 
 def test_the_texts_of_a_page() -> None:

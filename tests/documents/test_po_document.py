@@ -98,12 +98,20 @@ def test_messages_without_a_translation_are_segments() -> None:
         ("a&nbsp;b", "a&nbsp;b", "Open book"),
         ("_uno_ y nombre_propio", "_uno_ y nombre_propio", "Open book"),
         ("&Uno && dos", "&Uno && dos", "Open book"),
+        ("Ver $_GET", "Ver $_GET", "Open book"),
     ],
 )
 def test_the_letter_of_a_menu_is_marked_again(source: str, text: str, filled: str) -> None:
     catalogue = f'msgid "{source}"\nmsgstr ""\n'
     assert [segment.text for segment in read(catalogue).segments] == [text]
     assert f'msgstr "{filled}"' in fill(catalogue, {text: "Open book"})
+
+
+@pytest.mark.parametrize("span", ["%d", "%(count)s", "{count}", "<b>"])
+def test_no_letter_of_a_kept_span_is_marked(span: str) -> None:
+    catalogue = f'msgid "{span} _archivos"\nmsgstr ""\n'
+    filled = fill(catalogue, {f"{span} archivos": f"{span} files"})
+    assert f'msgstr "{span} _files"' in filled
 
 
 def test_choices_of_the_message_format_are_no_texts() -> None:

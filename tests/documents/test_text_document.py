@@ -33,6 +33,11 @@ def test_items_of_a_list_stay_apart() -> None:
     ]
 
 
+def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
+    document = extract(b"en el\n1990. Se fue.\n12. Dos", "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == ["en el 1990. Se fue.", "12. Dos"]
+
+
 def test_quotations_rules_and_dialogues_stay_apart() -> None:
     text = """Hola
 > uno

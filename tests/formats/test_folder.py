@@ -25,7 +25,17 @@ def test_what_is_no_export_is_not_overwritten(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "thesis.txt"):
         with pytest.raises(UserError, match="is not an export"):
             check_output(place)
-    (tmp_path / MANIFEST_FILE).touch()
+    # Other programs write such files, too.
+    for content in ("", "{}", '{"name": "app", "icons": []}', '{"nmt": "0.2", "files": 3}'):
+        (tmp_path / MANIFEST_FILE).write_text(content)
+        with pytest.raises(UserError, match="is not an export"):
+            check_output(tmp_path)
+    (tmp_path / MANIFEST_FILE).write_text('{"nmt": "0.2", "files": {"a/model": ""}}')
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "model").touch()
+    with pytest.raises(UserError, match=r"with other files, such as thesis\.txt, which would be"):
+        check_output(tmp_path)
+    (tmp_path / "thesis.txt").unlink()
     check_output(tmp_path)
 
 

@@ -128,6 +128,7 @@ def test_capitals() -> None:
     import tensorflow as tf
 
     texts = ["¡HOLA MUNDO!", "NO", "NASA", "I'M", "Hola", "5", "", "ÑU ÁÉ", "U.S.A.", SLOTS[0]]
+    texts += ["我喜欢看NBA比赛。", "أحب مشاهدة NBA.", "DVDを見る。", "Mª JOSÉ", "ДА, ДА!"]
     expected = [recognize_case(text) is LetterCase.UPPER for text in texts]
     assert text_in_graph.is_upper(tf.constant(texts)).numpy().tolist() == expected
     [lowered] = text_in_graph.lower_capitals(tf.constant(texts[:1])).numpy()

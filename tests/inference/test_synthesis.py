@@ -236,6 +236,9 @@ def test_what_cannot_be_gone_on_with_is_said(text: Path, tmp_path: Path) -> None
     corpus.output.write_bytes(content[:10])
     with pytest.raises(UserError, match="is shorter than"):
         SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()
+    corpus.output.unlink()
+    with pytest.raises(UserError, match="is missing"):
+        SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()
     corpus.record.write_text("{}")
     with pytest.raises(UserError, match="is damaged"):
         SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,43 @@ def test_odd_lines_give_one_line_each(translator: Translator) -> None:
 def test_one_string_is_not_taken_for_texts(translator: Translator) -> None:
     with pytest.raises(UserError, match=r"texts='Hola\.' is a string: pass a list"):
         translator.translate("Hola.")
+
+
+def test_texts_may_come_from_any_iterable_of_strings(translator: Translator) -> None:
+    expected = translator.translate(["Hola.", "Sí."])
+    results = translator.translate(text for text in ("Hola.", "Sí."))
+    assert results == expected
+    assert results.texts == ("Hola.", "Sí.")
+    for wrong in (None, 3, float("nan"), b"Hola."):
+        with pytest.raises(UserError, match=r"texts has .*, which is not a string"):
+            translator.translate(["Hola.", wrong])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"count": 0}, "count must be at least 1, got 0"),
+        ({"temperature": -1.0}, "temperature must be finite and above 0, got -1"),
+        ({"temperature": math.inf}, "temperature must be finite"),
+        ({"top_k": -1}, "top_k must be at least 0, got -1"),
+        ({"top_p": 90}, "top_p must be above 0 and at most 1, got 90"),
+        ({"top_p": 0.0}, "top_p must be above 0"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+    ],
+)
+def test_options_of_sampling_have_ranges(
+    translator: Translator, options: dict[str, Any], message: str
+) -> None:
+    options = {"count": 2} | options
+    with pytest.raises(UserError, match=message):
+        translator.samples(["Hola."], **options)
+    with pytest.raises(UserError, match=message):
+        translator.minimum_bayes_risk(["Hola."], **options)
+
+
+def test_no_translation_at_all_is_refused(translator: Translator) -> None:
+    with pytest.raises(UserError, match="n_best must be at least 1, got 0"):
+        translator.hypotheses(["Hola."], n_best=0)
 
 
 def test_a_long_line_is_translated_in_parts_with_one_warning(translator: Translator) -> None:

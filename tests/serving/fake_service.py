@@ -67,7 +67,8 @@ TERMS = [Term("gato", "tomcat"), Term("perro", "unused")]
 class FakeTranslator:
     """Translates word by word, records its calls, and waits at its gates while they are closed.
 
-    A text is cut at every "|", and has a token for each character. With quality, a word comes from
+    A text is cut at every "|", and has a token for each character; a part that begins with "=" is
+    copied. With quality, a word comes from
     the one in the mirrored place; the model is unsure of the words of `UNSURE`. With a glossary,
     the targets of terms follow the translation, except "unused".
     """
@@ -104,6 +105,7 @@ class FakeTranslator:
             Segment(
                 np.zeros(len(part), np.int32),
                 part,
+                is_copied=part.startswith("="),
                 prefix=make_prefix(prefixes.get(part, "").strip(), (), LetterCase.ORDINARY),
             )
             for part in text.split("|")

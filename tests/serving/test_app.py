@@ -655,6 +655,11 @@ def test_too_many_sentences_and_too_long_ones_are_refused() -> None:
         assert answer.status == 413
         assert "5,001 characters" in answer.json["error"]
         assert running.translator.calls == []
+        prefixes = {f"{number}": "" for number in range(100)}  # 200 texts
+        assert running.post({"text": "a", "prefixes": prefixes}).status == 200
+        running.translator.calls.clear()
+        answer = running.post({"text": "a", "prefixes": {"a": "á" * 5001}})
+        assert "5,001 characters" in answer.json["error"]
         assert running.translate(["a"] * 128) == [[{"text": "A"}]] * 128
         assert len(running.translate("á" * 5000)[0][0]["text"]) == 5000
 

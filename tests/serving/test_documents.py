@@ -423,6 +423,13 @@ def test_a_document_fills_a_small_part_of_the_queue_and_waits_while_it_is_full()
         assert large.result().body == document.upper()
 
 
+def test_what_is_copied_waits_for_no_room_in_the_queue() -> None:
+    with serving(max_queue=8, max_work=8) as running:
+        document = b"=" * 1000
+        assert send(running, "name=a.txt", document).body == document
+        assert running.translate(document.decode()) == [[{"text": document.decode()}]]
+
+
 def test_a_service_that_stops_ends_its_documents() -> None:
     body = "\n\n".join(f"w{n}" for n in range(300)).encode()
     with serving() as running, ThreadPoolExecutor() as pool:

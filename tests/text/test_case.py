@@ -46,6 +46,13 @@ def test_titles(text: str) -> None:
         *("", "5", "I", "I'M", "NO", "OK.", "USA", "U.S.A.", SLOT, f"OK {SLOT}", "Ⓐ", "Ⅷ", "ß"),
         *("iPhone", "El iPhone", "La NASA lo sabe.", "Soy de EE. UU.", "McDonald", "Carlos IV"),
         *("¿Conoce Tom a Mary?", "Juan Pérez", "hola"),
+        *(
+            "我喜欢看NBA比赛。",
+            "أحب مشاهدة NBA.",
+            "나는 NBA를 좋아한다.",
+            "DVDを見る。",
+            "अ NATO है।",
+        ),
         *("Der Mann kauft Brot und Wein.", "Die Katze sieht den Hund.", "Das Haus"),
     ],
 )
@@ -62,6 +69,7 @@ def test_ordinary_sentences(text: str) -> None:
         ("İSTANBUL", "İstanbul".replace("İ", "I\u0307")),
         ("Cien Años De Soledad", "Cien años de soledad"),
         ("La NASA", "La NASA"),
+        ("New VAT Rules Announced In Spain", "New VAT rules announced in spain"),
     ],
 )
 def test_sentence_case(text: str, expected: str) -> None:

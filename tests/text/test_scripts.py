@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.text.scripts import (
+    find_direction,
     has_capital_nouns,
     is_right_to_left,
     is_spaced_alnum,
@@ -22,6 +23,20 @@ def test_the_first_subtag_is_in_lower_case(tag: str) -> None:
 @pytest.mark.parametrize("tag", ["ar", "AR-EG", "he", "iw", "fa_IR", "ur", "az-Arab", "ku-arab-IQ"])
 def test_languages_from_right_to_left(tag: str) -> None:
     assert is_right_to_left(tag)
+
+
+@pytest.mark.parametrize(
+    ("text", "direction"),
+    [
+        ("1. שלום hello", "rtl"),
+        ("مرحبا", "rtl"),
+        ("hello שלום", "ltr"),
+        ("我", "ltr"),
+        ("123!", "ltr"),
+    ],
+)
+def test_the_first_letter_with_a_direction_decides(text: str, direction: str) -> None:
+    assert find_direction(text) == direction
 
 
 @pytest.mark.parametrize("tag", ["en", "zh-Hant", "sd-Deva", "az", "ar-Latn-EG", "und"])

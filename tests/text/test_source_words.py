@@ -77,6 +77,12 @@ def test_the_most_frequent_word_wins_and_rare_ones_never_do(words: SourceWords) 
     assert correct(words, "hhermanas") == "hhermanas"
 
 
+def test_a_long_line_of_unknown_words_takes_no_longer_per_word(words: SourceWords) -> None:
+    """Only a few characters before each word are read."""
+    text = "Kwxyz wxyz " * 20_000
+    assert len(list(words._find_unknown(text, []))) == 40_000
+
+
 def test_unseen_names(words: SourceWords) -> None:
     assert names(words, "Vi a Etxeberria y a Ana en Quetzaltenango.") == [
         "Etxeberria",

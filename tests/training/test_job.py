@@ -24,6 +24,8 @@ from nmt.inference.metrics import Score
 from nmt.runs.folder import RunFolder
 from nmt.runs.resuming import compose_config
 from nmt.training import job
+from nmt.training.callbacks import Callback
+from nmt.training.guard import DUMP_NAME
 from nmt.training.job import Run, train
 from nmt.training.loop import Trainer
 from nmt.training.session import Session
@@ -90,6 +92,28 @@ def test_a_run_that_is_refused_leaves_nothing(kept: Workshop) -> None:
     assert (kept.runs / "latest").resolve() == run.path.resolve()
 
 
+def test_a_run_that_is_refused_late_is_not_the_latest(kept: Workshop) -> None:
+    class Refuses(Callback):
+        def on_start(self, session: Session) -> None:
+            assert (session.folder.path.parent / "latest").resolve() == session.folder.path
+            if self.leaves:
+                (session.folder.path / f"{DUMP_NAME}_00000001.json").write_text("{}")
+            raise UserError("no")
+
+        leaves = False
+
+    run = kept.train(*FEW)
+    before, refuses = sorted(kept.runs.iterdir()), Refuses()
+    with pytest.raises(UserError, match="no"):
+        kept.train(*FEW, callbacks=[refuses])
+    assert sorted(kept.runs.iterdir()) == before
+    assert (kept.runs / "latest").resolve() == run.path.resolve()
+    refuses.leaves = True  # what a message refers to
+    with pytest.raises(UserError, match="no"):
+        kept.train(*FEW, callbacks=[refuses])
+    assert len({*kept.runs.iterdir()} - {*before}) == 1
+
+
 def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
     first = kept.train(*FEW, "data.test=0")
     again = kept.train(f"training.resume={first.path}", "training.max_steps=6")
@@ -101,7 +125,10 @@ def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
     shown = io.StringIO()
     console = Console(file=shown, width=200)
     kept.train(f"training.resume={first.path}", "training.max_steps=5", console=console)
-    assert "the run is complete at update 6: nothing is trained" in shown.getvalue()
+    assert (
+        "the run is complete at update 6: nothing is trained; what ended it: training.max_steps=5"
+        in shown.getvalue()
+    )
     with pytest.raises(UserError, match="a resumed run keeps its seed"):
         kept.train(f"training.resume={first.path}", "seed=5")
 

@@ -171,6 +171,28 @@ def test_a_run_is_complete_at_a_limit(
 
 
 @pytest.mark.parametrize(
+    ("position", "reason"),
+    [
+        (Position(step=100), "training.max_steps=100"),
+        (Position(step=100, since_best=3), "training.max_steps=100"),
+        (Position(seconds=90.0), "training.max_minutes=1.5"),
+        (Position(step=25), "training.max_epochs=2.5"),
+        (Position(since_best=3), "training.early_stopping=3"),
+        (Position(behind=True), "training.stop_behind=500"),
+        (Position(stopped=True), "a callback"),
+    ],
+)
+def test_what_ended_a_run_is_said(
+    training: TrainingConfig, position: Position, reason: str
+) -> None:
+    limits = {"max_minutes": 1.5, "stop_behind": 500}
+    limits |= {"max_epochs": 2.5} if position.step == 25 else {}
+    schedule = TrainingSchedule(replace(training, **limits), [], [10])
+    assert schedule.is_complete(position)
+    assert schedule.explain_end(position) == reason
+
+
+@pytest.mark.parametrize(
     ("stage", "before", "after"),
     [
         (StageConfig(steps=20), {"step": 19}, {"step": 20}),

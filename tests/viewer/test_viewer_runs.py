@@ -56,7 +56,11 @@ def test_runs_stand_side_by_side_at_the_same_update(frame: Any) -> None:
     expect(frame.locator("output")).to_have_text("300 (4 of 4)")
     frame.locator("input[type=range]").focus()
     frame.keyboard.press("Home")
-    expect(headings[1]).to_have_text(re.compile(r"update 50The"))
+    # It has a single layer, where the first one shows its second.
+    expect(headings[1]).to_have_text(re.compile(r"update 50, layer 1, mean of all headsThe"))
+    expect(frame.locator(".caption")).to_contain_text("cross-attention, layer 2, mean of all heads")
+    picture = pane(frame, 1).locator(".plot")
+    expect(picture).to_have_attribute("aria-label", re.compile("cross-attention, layer 1, "))
     expect(headings[0]).to_contain_text("update 100, the nearest that it logged")
     # Each shows its own weights; a source token lights up in both.
     token(pane(frame, 0), "column", 2).hover()
@@ -156,6 +160,18 @@ def test_words_have_the_sums_of_their_pieces(tmp_path: Path, open_page: OpenPage
         expect_lit(page, "column", written(weights))
     page.get_by_role("radio", name="encoder self-attention").check()
     api.expect(page.locator(".token")).to_have_count(6)
+
+
+def test_bytes_of_a_character_are_one_word(tmp_path: Path, open_page: OpenPage) -> None:
+    source = ["▁caf", "<0xC3>", "<0xA9>", "我", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "</s>"]
+    path = tmp_path / "bytes.html"
+    data = attention(source, ["▁a", "<0xC3>", "<0xA9>", "</s>"])
+    path.write_text(attention_page([("x", data)], "Bytes"), encoding="utf-8")
+    page = open_page(path.as_uri())
+    api.expect(page.locator(".pane")).to_contain_text("aé")
+    page.get_by_role("radio", name="words").check()
+    names = page.locator(".token text")
+    api.expect(names).to_have_text(["aé", "</s>", "café", "我", "😀", "</s>"])
 
 
 def saved(page: Any, name: str) -> Any:

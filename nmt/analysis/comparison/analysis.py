@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -30,6 +31,7 @@ from nmt.analysis.comparison.weights import (
 )
 from nmt.analysis.comparison.words import FrequencyScores, NgramLead, find_leads, score_frequencies
 from nmt.errors import UserError
+from nmt.inference.contract import SearchRequest
 from nmt.inference.evaluation import translate_with_progress
 from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.significance import (
@@ -106,6 +108,7 @@ def analyze(
     console: Console,
     *,
     noise: bool,
+    search: Mapping[str, Any],
 ) -> Analysis:
     """Measure systems that have their outputs.
 
@@ -115,6 +118,7 @@ def analyze(
         reader: of the sentences.
         console: shows progress.
         noise: whether runs also translate changed sources.
+        search: ``beam_size`` and ``length_penalty`` of the outputs.
     """
     run = next((system.run for system in systems if system.run is not None), None)
     no_words = TrainingWords({}, {})
@@ -133,7 +137,7 @@ def analyze(
     reference_coverage = None
     for result in results:
         if result.system.model is not None:
-            _measure_run(result, data, reader, console, noise=noise)
+            _measure_run(result, data, reader, console, noise=noise, search=search)
     if aligner is not None:
         reference_coverage = _measure_coverage(aligner, results, data, words, console)
     analysis = Analysis(
@@ -149,7 +153,13 @@ def analyze(
 
 
 def _measure_run(
-    result: SystemResult, data: EvaluationData, reader: DataReader, console: Console, *, noise: bool
+    result: SystemResult,
+    data: EvaluationData,
+    reader: DataReader,
+    console: Console,
+    *,
+    noise: bool,
+    search: Mapping[str, Any],
 ) -> None:
     """Measure what needs the model: heads, confidence, and translations of changed sources."""
     system = result.system
@@ -157,7 +167,10 @@ def _measure_run(
     translator = system.load()
     inputs = reader.read_inputs(system, data)
     if (system.model.path / QUALITY_FILE).is_file():
-        result.reliability = measure_reliability(translator, inputs, data.references, console)
+        request = SearchRequest(quality=True, **search)
+        result.reliability = measure_reliability(
+            translator, inputs, data.references, request, console
+        )
     if noise:
         for kind, change in SOURCE_CHANGES.items():
             draw = random.Random(f"{_SEED} {kind}")
@@ -165,7 +178,7 @@ def _measure_run(
                 text.removesuffix(bare) + change(bare, draw)  # tags and contexts stay
                 for text, bare in zip(inputs, data.sources, strict=True)
             ]
-            outputs = translate_with_progress(translator, sources, console)
+            outputs = translate_with_progress(translator, sources, console, **search)
             counted = count_statistics(outputs, data.references, language=data.languages[1])
             result.noise[_NOISE_NAMES[kind]] = counted[METRIC]
     with quiet_start():

@@ -43,7 +43,11 @@ class Reliability(NamedTuple):
 
 
 def measure_reliability(
-    translator: Translator, sources: Sequence[str], references: Sequence[str], console: Console
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    request: SearchRequest,
+    console: Console,
 ) -> Reliability:
     """Translate a sample with confidence, and compare the confidence of words with references.
 
@@ -51,10 +55,10 @@ def measure_reliability(
         translator: of a run that has confidence.
         sources: as the run reads them.
         references: one per source.
+        request: of translations with confidence.
         console: shows a progress bar.
     """
     sample = evenly(list(zip(sources, references, strict=True)), _SENTENCES)
-    request = SearchRequest(quality=True)
     translations = run_with_progress(
         lambda chunks: translator.stream(chunks, request),
         [source for source, _ in sample],

@@ -10,6 +10,7 @@ from nmt.analysis.comparison.runs import RunSummary, SentenceResult
 from nmt.analysis.comparison.sections import Example, Section
 from nmt.analysis.comparison.table import describe_differences
 from nmt.analysis.tables import Listing
+from nmt.text.scripts import find_direction
 from nmt.viewer.cells import attention_frame
 from nmt.viewer.page import make_document
 
@@ -172,7 +173,8 @@ def _render_example(example: Example, names: Sequence[str]) -> str:
         label = f"{html.escape(name)}, {score:.1f}"
         rows.append(f'<tr><th scope="row">{label}</th>{"".join(cells)}</tr>')
     body = "\n".join(rows)
-    table = f'<table class="words">\n<tbody>\n{body}\n</tbody>\n</table>'
+    direction = find_direction("".join(example.grid.reference))
+    table = f'<table class="words" dir="{direction}">\n<tbody>\n{body}\n</tbody>\n</table>'
     return (
         f'<div class="example">\n<p dir="auto">{example.number}. {html.escape(example.source)}</p>'
         f"\n{_scrollable(table, f'Sentence {example.number}, word by word')}</div>\n"

@@ -80,45 +80,46 @@ def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
     return list(folders.values())
 
 
-def choose_sentence(folder: RunFolder) -> str:
-    """Return a sentence to show: a probe of the run, or one of its samples.
-
-    Raises:
-        UserError: the run has neither.
-    """
+def choose_sentence(folder: RunFolder) -> str | None:
+    """Return a sentence to show: a probe of the run, or one of its samples; None if it has none."""
     for probe in folder.config.training.probes or []:
         return probe
     for path in sorted(folder.samples.glob("step_*.tsv")):
         for line in path.read_text(encoding="utf-8").split("\n")[1:2]:  # below the header
             if source := line.split("\t")[0]:
                 return source
-    raise UserError(f"{folder.path} has no sentence to show: give one with --sentence")
+    return None
 
 
-def summarize_runs(folders: Sequence[RunFolder], names: Sequence[str]) -> list[RunSummary]:
+def summarize_runs(
+    folders: Sequence[RunFolder], names: Sequence[str], are_checkpoints: Sequence[bool]
+) -> list[RunSummary]:
     """Summarize what each run has written, without loading its weights.
 
     Args:
         folders: the runs.
         names: of each in the report.
+        are_checkpoints: whether one of its checkpoints is compared: scores, curve, speed and time
+            are those of the whole run, and left out.
     """
     differences = find_differences([dict(flatten(folder.config)) for folder in folders])
     return [
-        _summarize(folder, name, changed)
-        for folder, name, changed in zip(folders, names, differences, strict=True)
+        _summarize(*each) for each in zip(folders, names, differences, are_checkpoints, strict=True)
     ]
 
 
-def _summarize(folder: RunFolder, name: str, differences: Mapping[str, Any]) -> RunSummary:
+def _summarize(
+    folder: RunFolder, name: str, differences: Mapping[str, Any], is_checkpoint: bool
+) -> RunSummary:
     check_model_class(folder)  # parameters and state are counted from the sizes
-    metrics = folder.metrics.read()
+    metrics = [] if is_checkpoint else folder.metrics.read()
     speeds = [record[_SPEED] for record in metrics if record.get(_SPEED) is not None]
     costs = folder.config.model.make_sizes(folder.load_tokenizer().vocabulary_size).costs
     return RunSummary(
         name=name,
         folder=folder,
         differences=differences,
-        scores=folder.test_scores(),
+        scores={} if is_checkpoint else folder.test_scores(),
         curve=read_curve(metrics),
         parameters=sum(part.parameters for part in costs.list_parts()),
         state=costs.count_state(),

@@ -16,6 +16,7 @@ from nmt.analysis.comparison.stored import UNIT, is_current, read_evaluation
 from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
 from nmt.data.corpus import Corpus
 from nmt.data.evaluation_sets import read_parallel
+from nmt.data.language_check import find_languages
 from nmt.data.lines import split_lines
 from nmt.data.splitting import TEST, Pair
 from nmt.errors import UserError
@@ -26,6 +27,7 @@ from nmt.runs.averaging import extract_checkpoint, open_run
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.startup.quiet import quiet_start
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 
 
 @dataclass
@@ -150,7 +152,9 @@ class DataReader:
                     "files of translations need their sources and references: give --source and "
                     "--reference, or compare them with a run"
                 )
-            return EvaluationData(str(self._files[0]), self._read_files(), ("und", "und"), (), None)
+            pairs = self._read_files()
+            source, target = (code or UNKNOWN_LANGUAGE for code in find_languages(pairs))
+            return EvaluationData(str(self._files[0]), pairs, (source, target), (), None)
         languages = runs[0].config.data.languages
         if self._files is not None:
             name = f"file_{self._files[0].stem}"

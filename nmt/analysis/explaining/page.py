@@ -24,6 +24,7 @@ from nmt.analysis.explaining.terminal import (
     scale_contrasts,
 )
 from nmt.analysis.traces.tree import draw_tree
+from nmt.text.scripts import find_direction
 from nmt.viewer.page import make_document
 
 _FOR, _AGAINST = "56 132 255", "255 140 0"  # blue and orange, which the colour-blind can tell apart
@@ -128,7 +129,8 @@ def _strip(title: str, shares: Sequence[Share]) -> str:
     ]
     lines = [_row(name, values) for name, values in rows if any(values)]
     head = f'<tr><th scope="col">{title}</th>{"".join(cells)}</tr>'
-    return f'<div><table class="strip">\n{head}\n{"".join(lines)}</table></div>'
+    direction = find_direction("".join(share.text for share in shares))
+    return f'<div><table class="strip" dir="{direction}">\n{head}\n{"".join(lines)}</table></div>'
 
 
 def _row(name: str, values: Iterable[str]) -> str:

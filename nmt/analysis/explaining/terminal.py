@@ -139,7 +139,8 @@ def describe_support(word: WordExplanation) -> str:
             f"The source does not speak for {word.word}: log p({word.word}) is lower by "
             f"{-word.support:.2f} nats than without it, the sign of a hallucination."
         )
-    return f"The source raises log p({word.word}) by {word.support:.2f} nats."
+    change = "raises" if word.support >= 0 else "hardly speaks for or against it: it lowers"
+    return f"The source {change} log p({word.word}) by {abs(word.support):.2f} nats."
 
 
 def format_nats(nats: float) -> str:

@@ -64,13 +64,15 @@ export class Pane {
     return Math.max(...shown.map((values) => values.reduce((a, b) => Math.max(a, b), 0)));
   }
 
-  // Draws the prepared content. most: the weight at the end of the scale; alone: no other pane is shown.
-  draw({ colours, most, caption, alone }) {
-    const { run, note, record, kind, chosen, layer, ticked, all, weights, strands } = this.content;
+  // Draws the prepared content. most: the weight at the end of the scale; note: what differs from the
+  // first pane; alone: no other pane is shown.
+  draw({ colours, most, caption, note, alone }) {
+    const { run, record, kind, chosen, layer, ticked, all, weights, strands } = this.content;
+    if (note) this.content.note = [this.content.note, note].filter(Boolean).join(", ");
     const isGrid = chosen.view === "grid";
     this.heading.hidden = alone;
     this.name.textContent = run;
-    this.note.textContent = note;
+    this.note.textContent = this.content.note;
     this.output.textContent = textOf(record.target);
     const label = `${alone ? "" : `${run}: `}${caption} ${KEYS}`;
     this.picture.setAttribute("aria-label", label);

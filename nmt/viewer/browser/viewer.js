@@ -193,9 +193,14 @@ class Viewer {
   draw(shown) {
     const { chosen, panes } = this, dark = this.isDark();
     this.shown = shown;
+    const kindOf = (record) => record?.kinds.find(({ name }) => name === chosen.kind);
+    const asked = shown.sides.map(({ record }) => kindOf(record)).find(Boolean);
     shown.sides.forEach(({ run, point, record, problem }, i) => {
       if (!record) return panes[i].explain(run, problem);
-      const kind = record.kinds.find(({ name }) => name === chosen.kind) ?? record.kinds[0];
+      const kind = kindOf(record) ?? record.kinds[0];
+      if (asked && kind.name !== asked.name) {
+        return panes[i].explain(run, `It has no such attention: ${asked.title}.`);
+      }
       return panes[i].prepare({ run, note: noteOf(point, shown.step), record, kind, chosen, dark });
     });
     const drawn = panes.filter(({ content }) => content), alone = panes.length === 1;
@@ -206,8 +211,12 @@ class Viewer {
     this.controls.show(chosen, first.record.kinds, kind, dark);
     this.showScale(most, dark);
     this.caption.textContent = this.captionOf(first);
-    const colours = palette(dark), caption = this.caption.textContent;
-    for (const pane of drawn) pane.draw({ colours, most, caption, alone });
+    const colours = palette(dark), described = this.describe(first);
+    for (const pane of drawn) {
+      const own = this.describe(pane.content), caption = this.captionOf(pane.content);
+      const note = own === described ? "" : own.replace(`${first.kind.title}, `, "");
+      pane.draw({ colours, most, caption, note, alone });
+    }
     this.drawing = { colours, most, dark };
     this.tellDrawn(first);
     this.light();
@@ -225,14 +234,20 @@ class Viewer {
     this.most.textContent = most === 1 ? "1" : most.toFixed(3);
   }
 
-  captionOf({ kind, layer, heads, all, ticked }) {
-    const { view, unit } = this.chosen, one = unit === "words" ? "word" : "token";
-    const { rowSide, columnSide, title } = kind;
+  // Which attention a pane shows; not all runs have as many layers and heads.
+  describe({ kind, layer, heads, all, ticked }) {
+    const { view } = this.chosen;
     const where = view === "grid" ? "" : `, layer ${layer + 1}, ${naming(heads, all, view, ticked)}`;
+    return `${kind.title}${where}`;
+  }
+
+  captionOf(content) {
+    const { view, unit } = this.chosen, one = unit === "words" ? "word" : "token";
+    const { rowSide, columnSide } = content.kind;
     const axes = view === "lines"
       ? `Left: ${rowSide} ${one}s, which attend; right: ${columnSide} ${one}s, attended to.`
       : `Each row is a ${rowSide} ${one}; its weights over the ${columnSide} ${one}s sum to 1.`;
-    return `${title}${where}. ${axes}`;
+    return `${this.describe(content)}. ${axes}`;
   }
 
   isDark() {
@@ -243,7 +258,10 @@ class Viewer {
   // The choices that open what is displayed, whatever is logged later, as text.
   exactChoices() {
     const { found, step } = this.shown, { content } = this.panes.find((pane) => pane.content);
-    const { sentence: { id: sentence }, runs } = found, { layer, pieces: { name: kind } } = content;
+    const { sentence: { id: sentence }, runs } = found, { pieces: { name: kind } } = content;
+    const shown = this.panes.flatMap((pane) => (pane.content ? [pane.content.layer] : []));
+    const isShared = shown.every((layer) => layer === shown[0]); // else each run's last one
+    const layer = this.chosen.layer ?? (isShared ? shown[0] : null);
     return Object.assign(new Choices(), this.chosen, { runs, sentence, step, layer, kind }).toText();
   }
 

@@ -3,6 +3,8 @@
 import { once } from "./record.js";
 
 const START_OR_END = /^(<\/?s>|\[(BOS|EOS)\])$/;
+// Bytes of a character that is no piece.
+const BYTE = /^<0x[0-9A-F]{2}>$/, BYTES = /(?:<0x[0-9A-F]{2}>)+/g;
 // Scripts without spaces between words: each piece is a word.
 const SCRIPTS = "Han Hiragana Katakana Thai Lao Khmer Myanmar".split(" ");
 const UNSPACED = new RegExp(`[${SCRIPTS.map((name) => `\\p{Script=${name}}`).join("")}]`, "u");
@@ -15,7 +17,8 @@ export function joinPieces(pieces) {
   const suffix = pieces[0] === "[BOS]" || pieces.at(-1) === "[EOS]" ? "##" : null;
   pieces.forEach((piece, index) => {
     const ends = START_OR_END.test(piece), before = [...(words.at(-1)?.text ?? "")].at(-1);
-    const divides = before && (UNSPACED.test(before) || UNSPACED.test([...piece][0]));
+    const follows = BYTE.test(piece) && BYTE.test(pieces[index - 1] ?? ""); // bytes of one character
+    const divides = before && !follows && (UNSPACED.test(before) || UNSPACED.test([...piece][0]));
     if (ends || piece.startsWith("▁") || divides || !words.length || words.at(-1).ends) {
       words.push({ text: "", first: index, last: index, ends });
     }
@@ -24,7 +27,13 @@ export function joinPieces(pieces) {
     word.text += bare.replaceAll("▁", "");
     word.last = index;
   });
+  for (const word of words) word.text = word.text.replaceAll(BYTES, decode);
   return words;
+}
+
+function decode(bytes) {
+  const values = bytes.match(/[0-9A-F]{2}(?=>)/g).map((hex) => parseInt(hex, 16));
+  return new TextDecoder().decode(Uint8Array.from(values));
 }
 
 // The text of pieces, without marks of start and end.
