@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, cast
 
 from nmt.arguments import (
     Parser,
@@ -40,6 +40,7 @@ from nmt.inference.resuming import count_done
 from nmt.inference.streaming import translate_file, translate_pipe
 from nmt.inference.term_report import TermReport
 from nmt.inference.text_files import (
+    check_apart,
     check_encoding,
     check_not_input,
     check_readable,
@@ -164,11 +165,15 @@ def check(arguments: argparse.Namespace) -> None:
     check_decoded(arguments.sentences, arguments.prefix)
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     check_not_input(arguments.output, source, arguments.terms)
-    if arguments.term_report:
-        check_not_input(arguments.term_report, source, arguments.terms)
-        _check_apart(arguments, "--term-report", arguments.term_report)
+    for option, path in (
+        ("--term-report", arguments.term_report),
+        ("--quality", arguments.quality),
+    ):
+        if path:
+            check_not_input(path, source, arguments.terms)
+            check_apart(option, path, arguments.output)
     if arguments.quality:
-        _check_quality(arguments, source)
+        _check_quality(arguments)
     if arguments.attention:
         from nmt.analysis.pictures.attention_files import check_output
 
@@ -188,23 +193,13 @@ def _check_resumable(arguments: argparse.Namespace) -> None:
         raise UserError("--resume counts one line per sentence: leave --nbest out")
 
 
-def _check_quality(arguments: argparse.Namespace, source: Path | BinaryIO | None) -> None:
+def _check_quality(arguments: argparse.Namespace) -> None:
     if arguments.resume or arguments.sample or arguments.mbr:
         raise UserError(
             "--quality describes a whole search: leave --resume, --sample and --mbr out"
         )
     if len(run_folders(arguments)) > 1:
         raise UserError("--quality needs a single run: give --run once")
-    check_not_input(arguments.quality, source)
-    _check_apart(arguments, "--quality", arguments.quality)
-
-
-def _check_apart(arguments: argparse.Namespace, option: str, path: Path) -> None:
-    """Check that another output than the translations can be written to a file of its own."""
-    if arguments.output and path.resolve() == arguments.output.resolve():
-        raise UserError(f"{option} and --output need different files")
-    if not path.parent.is_dir():
-        raise UserError(f"{option} {path}: there is no folder {path.parent}")
 
 
 def _check_search(arguments: argparse.Namespace) -> None:

@@ -124,11 +124,15 @@ def test_an_export_is_replaced_and_nothing_else(parrot_run: Path, tmp_path: Path
     (place / "mine.txt").touch()
     with pytest.raises(UserError, match="is not an export"):
         exported(*options)
-    (place / "manifest.json").touch()
+    (place / "mine.txt").unlink()
+    exported("--format", "keras", "--run", parrot_run, "--output", place)
+    (place / "mine.txt").touch()
+    with pytest.raises(UserError, match=r"other files, such as mine\.txt"):
+        exported(*options)
+    (place / "mine.txt").unlink()
     printed = exported(*options)
     assert "12 of 12 sample sentences are translated as the run does" in printed
     assert keras_file.load(place).decoding.beam_size == 1
-    assert not (place / "mine.txt").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["shipped"]
 
 

@@ -87,7 +87,7 @@ def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
         ("--file nowhere --output out", "nowhere does not exist"),
         ("--file /dev/null --output out", "/dev/null is a pipe, but is read more than once"),
         ("--file TEXT --output TEXT", "would be written over"),
-        ("--file TEXT --output out --sample --beam 2", "leave --beam out"),
+        ("--file TEXT --output out --sample --beam 2", "leave --beam and --length-penalty out"),
         ("--file TEXT --output out --top-k 2", "need --sample"),
         (
             "--file TEXT --output out --sample --engine ctranslate2",

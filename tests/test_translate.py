@@ -398,7 +398,10 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--terms", "t.tsv", "--sample", "Hola."], "--terms needs a search"),
     (["--run", "RUN", "--run", "RUN", "--terms", "t.tsv", "Hola."], "give --run once"),
     (["--sample", "--mbr", "3", "Hola."], "not both"),
-    (["--sample", "--beam", "3", "Hola."], "leave --beam, --coverage-penalty and --no"),
+    (
+        ["--sample", "--beam", "3", "Hola."],
+        "--length-penalty, --coverage-penalty and",
+    ),
     (["--mbr", "3", "--no-repeat-ngram", "3", "Hola."], "and --no-repeat-ngram out"),
     (["--no-repeat-ngram", "-1", "Hola."], "--no-repeat-ngram: must be at least 0, got -1"),
     (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),

@@ -69,9 +69,7 @@ def export_run(
     model, tokenizer = run.load_model(), run.load_tokenizer()
     words = run.load_source_words() if format_name in _FORMATS_WITH_WORDS else None
     translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config, words=words)
-    probes = config.training.probes or []
-    sources = read_samples(run.samples, probes, tokenizer, max(config.training.row_lengths))
-    sources = _select_samples(sources, translator, format_name)
+    sources = _select_samples(run, translator, format_name)
     scores = {name: score["value"] for name, score in run.test_scores().items()}
     with replace_folder(output) as partial:
         if words is not None:
@@ -94,12 +92,16 @@ def export_run(
     return comparison
 
 
-def _select_samples(sources: Sequence[str], translator: Translator, format_name: str) -> list[str]:
-    """Return the texts that the run and the export read alike, such as single sentences.
+def _select_samples(run: RunFolder, translator: Translator, format_name: str) -> list[str]:
+    """Return the run's samples that the export reads alike, such as single sentences.
 
     The other formats neither cut texts nor leave the marks around them out, and SavedModel cuts
     them by simpler rules.
     """
+    training = run.config.training
+    sources = read_samples(
+        run.samples, training.probes or [], translator.tokenizer, max(training.row_lengths)
+    )
     texts = zip(sources, translator.segmenter.segment_all(sources), strict=True)
     chosen = [
         source

@@ -36,6 +36,18 @@ def check_encoding(path: Path, encoding: str = UTF_8) -> None:
         check_text(file, str(path), encoding)
 
 
+def check_apart(option: str, path: Path, output: Path | None) -> None:
+    """Check that what an option writes has a file of its own, in a folder that exists.
+
+    Raises:
+        UserError: it has not.
+    """
+    if output and path.resolve() == output.resolve():
+        raise UserError(f"{option} and --output need different files")
+    if not path.parent.is_dir():
+        raise UserError(f"{option} {path}: there is no folder {path.parent}")
+
+
 def check_not_input(output: Path | None, *inputs: Path | BinaryIO | None) -> None:
     """Check that the output is none of the inputs, under whatever name or link.
 

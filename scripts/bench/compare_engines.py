@@ -51,7 +51,8 @@ def main() -> None:
         report(name, lines, expected, fast.run(lines, request))
     # Each line has the first word of its translation as prefix, so each needs a call of its keras.
     indices = [i for i in range(0, len(lines), 20) if expected[i][0].text]
-    ours, theirs = [], []
+    ours: list[Any] = []
+    theirs: list[Any] = []
     for i in indices:
         request = SearchRequest(4, prefix=expected[i][0].text.split()[0])
         ours += keras.run([lines[i]], request)

@@ -93,9 +93,10 @@ def test_errors_name_the_cause(
     assert answer.json["error"].startswith(error)
 
 
-def test_prefixes_have_the_limits_of_texts(service: Running) -> None:
-    for prefixes in ({"a": "b" * 5001}, {str(number): "b" for number in range(129)}):
-        assert service.post({"text": "a", "prefixes": prefixes}).status == 413
+def test_prefixes_are_as_long_as_texts_at_most(service: Running) -> None:
+    assert service.post({"text": "a", "prefixes": {"a": "b" * 5001}}).status == 413
+    prefixes = {str(number): "b" for number in range(129)}  # more than texts may be
+    assert service.post({"text": "a", "prefixes": prefixes}).status == 200
     assert service.post({"text": "a", "prefixes": {"a": 1}}).status == 422
 
 

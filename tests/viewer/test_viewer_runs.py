@@ -57,8 +57,10 @@ def test_runs_stand_side_by_side_at_the_same_update(frame: Any) -> None:
     frame.locator("input[type=range]").focus()
     frame.keyboard.press("Home")
     # It has a single layer, where the first one shows its second.
-    expect(headings[1]).to_have_text(re.compile(r"update 50, layer 1, mean of all headsThe"))
-    expect(frame.locator(".caption")).to_contain_text("cross-attention, layer 2, mean of all heads")
+    expect(headings[1]).to_have_text(re.compile(r"update 50, layer 1, mean of all 3 headsThe"))
+    expect(frame.locator(".caption")).to_contain_text(
+        "cross-attention, layer 2, mean of all 3 heads"
+    )
     picture = pane(frame, 1).locator(".plot")
     expect(picture).to_have_attribute("aria-label", re.compile("cross-attention, layer 1, "))
     expect(headings[0]).to_contain_text("update 100, the nearest that it logged")
