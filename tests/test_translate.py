@@ -393,7 +393,7 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--terms", "RUN/corpus.json", "--output", "RUN/corpus.json", "Hola."], "be written over"),
     (["--terms", "RUN/corpus.json", "--term-report", "RUN/corpus.json", "a"], "be written over"),
     (["--terms", "t", "--term-report", "r", "--output", "r", "Hola."], "need different files"),
-    (["--terms", "t", "--term-report", "none/r.tsv", "Hola."], "there is no folder none"),
+    (["--terms", "t", "--term-report", "none/r.tsv", "Hola."], "folder none does not exist"),
     (["--run", "RUN", "--terms", "none.tsv", "Hola."], "none.tsv cannot be read"),
     (["--terms", "t.tsv", "--sample", "Hola."], "--terms needs a search"),
     (["--run", "RUN", "--run", "RUN", "--terms", "t.tsv", "Hola."], "give --run once"),

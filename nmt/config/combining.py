@@ -88,7 +88,7 @@ def combine_for_resume(
 
 
 def _pass_on(key: str, sources: DictConfig) -> str:
-    """Return the key of a source that a short key stands for; the key itself if there is none."""
+    """Return the full key of a short one, such as data.train; other keys as they are."""
     for passed in _PASSED_ON.get(key, ()):
         if passed.partition(".")[0] in sources:
             return f"{SOURCES}.{passed}"

@@ -58,6 +58,10 @@ class PairedTokenizer:
         self.vocabulary_size = len(self._pieces)
         self._in_graph: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle models and pieces alone."""
+        return PairedTokenizer, (self.models, self._pieces, self._side)
+
     @classmethod
     def parse(cls, text: str) -> PairedTokenizer:
         """Read the text of a file of `save`.

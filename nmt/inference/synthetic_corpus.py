@@ -92,7 +92,7 @@ class SyntheticCorpus:
                 )
         for path, end in zip((self.output, self.rejects), ends, strict=True):
             if not path.is_file():
-                raise UserError(f"{path} is missing, of which {self.record} tells: start again")
+                raise UserError(f"{path} is missing, but named in {self.record}: start again")
             with attach_filename(path), path.open("r+b") as file:
                 if file.seek(0, 2) < end:
                     raise UserError(f"{path} is shorter than {self.record} says: start again")

@@ -37,15 +37,15 @@ def check_encoding(path: Path, encoding: str = UTF_8) -> None:
 
 
 def check_apart(option: str, path: Path, output: Path | None) -> None:
-    """Check that what an option writes has a file of its own, in a folder that exists.
+    """Check that the file that an option writes is not the output, and that its folder exists.
 
     Raises:
-        UserError: it has not.
+        UserError: one of both is not so.
     """
     if output and path.resolve() == output.resolve():
         raise UserError(f"{option} and --output need different files")
     if not path.parent.is_dir():
-        raise UserError(f"{option} {path}: there is no folder {path.parent}")
+        raise UserError(f"{option} {path}: folder {path.parent} does not exist")
 
 
 def check_not_input(output: Path | None, *inputs: Path | BinaryIO | None) -> None:

@@ -71,7 +71,7 @@ class Limits:
         self.check_lengths(texts)
 
     def check_lengths(self, texts: Iterable[str]) -> None:
-        """Check the lengths of texts, of which only some may be translated.
+        """Check the lengths of texts, without a limit on their number.
 
         Raises:
             HTTPException: 413 beyond the limit.

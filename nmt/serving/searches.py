@@ -44,7 +44,7 @@ class SearchOptions(NamedTuple):
 
 
 def count_work(item: Item, options: SearchOptions) -> int:
-    """Return the work of an item; what is copied is not searched."""
+    """Return the work of an item: none if it is copied."""
     if item.segment.is_copied:
         return 0
     weight = options.search_work + options.quality_work + ATTENTION_WORK * item.attends

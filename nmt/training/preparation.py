@@ -116,7 +116,7 @@ def _find_phrases(config: Config, source: SourcePairs, held_out: Set[str]) -> li
     Args:
         config: the configuration.
         source: pairs of weight 0 give no phrases.
-        held_out: normalized texts that are no phrases, as dev or test has them.
+        held_out: normalized texts of dev and test, which are not used as phrases.
     """
     if not source.is_read:
         return []

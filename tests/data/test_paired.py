@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,14 @@ def test_it_is_saved_and_read_back(paired: PairedTokenizer, tmp_path: Path) -> N
     assert again.fingerprint == paired.fingerprint == paired.target.fingerprint
     assert again.vocabulary_size == paired.vocabulary_size
     for ids, expected in zip(again.encode(TEXTS), paired.encode(TEXTS), strict=True):
+        np.testing.assert_array_equal(ids, expected)
+
+
+def test_processes_that_add_noise_get_it(paired: PairedTokenizer) -> None:
+    paired.in_graph()  # cannot be pickled
+    copied = pickle.loads(pickle.dumps(paired.target))
+    assert copied.fingerprint == paired.fingerprint
+    for ids, expected in zip(copied.encode(TEXTS), paired.target.encode(TEXTS), strict=True):
         np.testing.assert_array_equal(ids, expected)
 
 
