@@ -172,8 +172,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     unit = arguments.unit or "line"
     translator = Translator.load(paths, unit=unit, **engine_options(arguments))
     content: dict[str, Any] = {
-        "scored": str(arguments.source or f"{arguments.split} split"),
-        "references": list(map(str, arguments.reference or ())),
+        "scored": _locate(arguments.source) if arguments.source else f"{arguments.split} split",
+        "references": list(map(_locate, arguments.reference or ())),
     }
     if arguments.score:
         from nmt.inference.perplexity import score_with_progress
@@ -198,19 +198,30 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     name += "_whole" if arguments.whole else ""
     name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
     name += f"_{arguments.quantization}" if arguments.quantization else ""
-    name += f"_against_{arguments.compare.resolve().name}" if arguments.compare else ""
     if arguments.output is None:
-        path = folder.write_json(_name_apart(folder.path, name, content), content)
+        path = folder.write_json(_name_apart(folder.path, name, data.name, content), content)
     else:
         path = arguments.output
         write_json(path, content)
     console.print(f"written to {path}")
 
 
-def _name_apart(folder: Path, name: str, content: Mapping[str, Any]) -> str:
-    """Return a name of a file: with a number if there is one with scores of other data."""
+def _locate(path: Path) -> str:
+    return str(path.resolve())
+
+
+def _name_apart(folder: Path, name: str, data: str, content: Mapping[str, Any]) -> str:
+    """Return the name of a file in which no scores of other data are.
+
+    Args:
+        folder: of the run.
+        name: without its suffix; if other data have it, a number follows the name of the data.
+        data: name of the data, a part of ``name``.
+        content: of the file.
+    """
     for number in count(1):
-        path = folder / (f"{name}.json" if number == 1 else f"{name}_{number}.json")
+        numbered = name if number == 1 else name.replace(data, f"{data}_{number}", 1)
+        path = folder / f"{numbered}.json"
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             is_other = any(stored[key] != content[key] for key in ("scored", "references"))
@@ -311,7 +322,7 @@ def _evaluate(
         unit = translator.segmenter.unit
         other_translator = Translator.load(other, unit=unit, **engine_options(arguments))
         contexts = translator.segmenter.context, other_translator.segmenter.context
-        if contexts[1] and contexts[0] != contexts[1]:
+        if contexts[1] > contexts[0]:
             raise UserError(
                 f"{other} reads the sentences before each ({contexts[1]}), and {folder.path} reads "
                 f"{contexts[0]}: give it as --run, and the other as --compare"

@@ -106,7 +106,9 @@ def quote(value: str) -> str:
     if _PLAIN.fullmatch(value):
         return value
     # Hydra takes a backslash literally, except before a quotation mark.
-    escaped = re.sub(r"(\\*)'", r"\1\1\\'", value)
+    escaped = re.sub(
+        r"(\\*)('|$)", lambda match: 2 * match[1] + match[2].replace("'", "\\'"), value
+    )
     return f"'{escaped}'"
 
 
@@ -133,6 +135,7 @@ def _read_names(override: str, *, is_sweep: bool) -> str:
 
 
 def _quote_name(name: str) -> str:
+    name = name.strip()  # as Hydra does
     # No shell expands the ~ of data.train=~/corpus.tsv.
     return quote(str(Path(name).expanduser()) if name.startswith("~/") else name)
 

@@ -44,31 +44,33 @@ class NoiseWorkers:
         Raises:
             RuntimeError: a process has ended.
         """
-        if not self._workers:
-            self._workers = [_start(self._noise) for _ in range(self._count)]
-            weakref.finalize(self, _end, self._workers)
         ends = np.linspace(0, len(addresses), self._count + 1).astype(int)
         parts = [slice(*each) for each in pairwise(ends.tolist())]
         try:
+            if not self._workers:
+                self._start()
             for worker, part in zip(self._workers, parts, strict=True):
                 _write((_cut(rows, part), length, addresses[part]), worker.stdin)
             changed = [_read(worker.stdout) for worker in self._workers]
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise RuntimeError("a process that adds noise has ended") from error
         return _join(changed)
 
-
-def _start(noise: BatchNoise) -> subprocess.Popen[bytes]:
-    """Start a process; in a session of its own, so that Ctrl-C does not reach it."""
-    worker = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        start_new_session=True,
-    )
-    _write(noise, worker.stdin)
-    return worker
+    def _start(self) -> None:
+        """Start the processes; in sessions of their own, so that Ctrl-C does not reach them."""
+        self._workers = [
+            subprocess.Popen(
+                [sys.executable, "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                start_new_session=True,
+            )
+            for _ in range(self._count)
+        ]
+        weakref.finalize(self, _end, self._workers)
+        for worker in self._workers:
+            _write(self._noise, worker.stdin)
 
 
 def _end(workers: Sequence[subprocess.Popen[bytes]]) -> None:

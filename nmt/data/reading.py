@@ -37,6 +37,7 @@ MALFORMED = "malformed UTF-8"
 TOO_LONG = "line over 1 MiB"
 JOINED = "carriage return inside the line"  # of a table: several lines of an old Mac, perhaps
 _SAMPLE = 50  # lines that tell whether a file is a table, and whether its cells are in quotes
+_FEWEST_QUOTED = 5  # lines: a few quotations may be a corpus
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')  # a cell as CSV writes it
 _SHOWN = 200  # bytes of a line that is too long
 
@@ -153,13 +154,14 @@ def _check_aligned(
     """
     heads = [list(islice(side, _SAMPLE)) for side in sides]
     have_tabs = all(sum(b"\t" in line for line in head) > len(head) / 2 for head in heads)
-    formats = {find_format(path) for path in paths}
-    if have_tabs or any(
-        is_bilingual(name) or name in (CSV, PARQUET, *JSON_LINES) for name in formats
-    ):
+    formats = list(map(find_format, paths))
+    are_tables = [is_bilingual(name) or name in (PARQUET, *JSON_LINES) for name in formats]
+    are_csv = all(name == CSV for name in formats)
+    if have_tabs or are_csv or any(are_tables):
+        path = paths[are_tables.index(True)] if any(are_tables) else paths[0]
         raise UserError(
             f"{key} names two files, which must be aligned texts, line n of one the translation of "
-            f"line n of the other; {paths[0]} has pairs: name several such files by a pattern, as "
+            f"line n of the other; {path} has pairs: name several such files by a pattern, as "
             f"in '{key}=part*.tsv'"
         )
     return map(chain, heads, sides)
@@ -213,14 +215,16 @@ def _table_rows(
 def _is_quoted(lines: Sequence[bytes]) -> bool:
     """Whether cells between TABs are in quotes where they need it, and their own are doubled.
 
-    Either all cells are in quotes, or one with quotes inside is, and no cell has an odd number.
+    Either all cells of several lines are in quotes, or one with quotes inside is, and no cell has
+    an odd number of them.
     """
+    lines = [line for line in lines if line.strip()]
     cells = [cell.strip() for line in lines for cell in line.split(b"\t")]
-    if not cells or any(cell.count(b'"') % 2 for cell in cells):
+    if any(cell.count(b'"') % 2 for cell in cells):
         return False
-    return all(map(_QUOTED.fullmatch, cells)) or any(
-        _QUOTED.fullmatch(cell) and b'""' in cell[1:-1] for cell in cells
-    )
+    quoted = [cell for cell in cells if _QUOTED.fullmatch(cell)]
+    are_all = len(lines) >= _FEWEST_QUOTED and len(quoted) == len(cells)
+    return are_all or any(b'""' in cell[1:-1] for cell in quoted)
 
 
 def _bilingual_rows(

@@ -150,13 +150,19 @@ def _is_translation(line: str) -> bool:
 
 def _find_mnemonic(text: str) -> str:
     """Return the sign that marks the letter of a text; empty if none is marked."""
-    text = keep_spans(text, list(find_spans(text))).text  # "$_GET" marks none
-    signs = _MNEMONIC.findall(text)
+    spans = list(find_spans(text))  # "$_GET" marks none
+    signs = [
+        match[0]
+        for match in _MNEMONIC.finditer(text)
+        if not any(begin <= match.start() < end for begin, end in spans)
+    ]
     return signs[0] if len(signs) == 1 and text.count(signs[0]) == 1 else ""
 
 
 def _add_mnemonic(text: str, sign: str) -> str:
     """Return a text with a sign before its first letter outside of kept spans, such as "%d"."""
+    if not sign:
+        return text
     kept = keep_spans(text, list(find_spans(text)))
     return restore_spans(re.sub(r"(?=[^\W\d_])", sign, kept.text, count=1), kept.values)[0]
 

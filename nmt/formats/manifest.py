@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nmt.formats.comparison import Comparison
 
 MANIFEST_FILE = "manifest.json"
+_OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
 
 
 def make_manifest(
@@ -72,7 +73,11 @@ def list_other_files(folder: Path) -> list[str] | None:
         own = None
     if own is None:
         return None
-    files = (path for path in sorted(folder.rglob("*")) if not path.is_dir())
+    files = (
+        path
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir() and path.name not in _OF_FILE_MANAGERS
+    )
     return [name for path in files if (name := path.relative_to(folder).as_posix()) not in own]
 
 

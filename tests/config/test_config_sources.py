@@ -145,6 +145,7 @@ def test_a_comma_joins_files_but_in_a_sweep() -> None:
         ("data.train=~/a.es,~/b.en", "data.train=[/home/ana/a.es,/home/ana/b.en]"),
         ("training.resume=~/runs/one", "training.resume=/home/ana/runs/one"),
         ("data.columns=Español,Inglés", "data.columns=['Español','Inglés']"),
+        ("data.columns=Español, Inglés", "data.columns=['Español','Inglés']"),
         ("data.train='año.tsv'", "data.train='año.tsv'"),
         ("+data.sources.more.path=año.tsv", "+data.sources.more.path='año.tsv'"),
         ("training.max_steps=100", "training.max_steps=100"),
@@ -164,7 +165,7 @@ def test_choices_of_a_sweep_need_no_quotes_either() -> None:
     assert read_names(["-m", "data.train=año.tsv,b.tsv"]) == ["-m", "data.train='año.tsv',b.tsv"]
 
 
-@pytest.mark.parametrize("name", ["año (1).tsv", "it's", "a\\'b", "a.tsv"])
+@pytest.mark.parametrize("name", ["año (1).tsv", "it's", "a\\'b", "a.tsv", "C:\\mis años\\"])
 def test_a_quoted_value_is_read_as_it_was(name: str) -> None:
     config = OverridesParser.create().parse_override(f"name={quote(name)}")
     assert config.value() == name

@@ -178,7 +178,11 @@ def test_two_tables_are_not_aligned_files(tmp_path: Path, name: str, content: st
 
 @pytest.mark.parametrize(
     "content",
-    ['"sol"\t"sun"\n', 'mar\tsea\n"Dijo ""sol""."\t"He said ""sun""."\n', '"es"\t"en"\n"a"\t"b"'],
+    [
+        '"sol"\t"sun"\n' * 4 + '\n"mar"\t"sea"',
+        'mar\tsea\n"Dijo ""sol""."\t"He said ""sun""."\n',
+        '"es"\t"en"\n' + '"a"\t"b"\n' * 4,
+    ],
 )
 def test_a_table_that_is_quoted_like_csv_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "pairs.tsv"

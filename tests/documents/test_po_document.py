@@ -99,6 +99,7 @@ def test_messages_without_a_translation_are_segments() -> None:
         ("_uno_ y nombre_propio", "_uno_ y nombre_propio", "Open book"),
         ("&Uno && dos", "&Uno && dos", "Open book"),
         ("Ver $_GET", "Ver $_GET", "Open book"),
+        ("Usar &IPv6", "Usar IPv6", "&Open book"),
     ],
 )
 def test_the_letter_of_a_menu_is_marked_again(source: str, text: str, filled: str) -> None:

@@ -21,7 +21,8 @@ METRIC = "chrF2++"  # of sentences
 UNIT = "line"  # a source is one segment, as evaluations translate it
 
 _EVALUATION = re.compile(r"evaluation_(.+)\.json")
-_OTHER_UNITS = re.compile(r"_joined_|_by_sentence|_whole|_with_\d+_more")  # or several runs
+# Of other units than lines, of several runs, or by a quantized engine.
+_OTHER_UNITS = re.compile(r"_joined_|_by_sentence|_whole|_with_\d+_more|_int8")
 
 
 class StoredOutputs(NamedTuple):

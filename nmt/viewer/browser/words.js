@@ -4,7 +4,7 @@ import { once } from "./record.js";
 
 const START_OR_END = /^(<\/?s>|\[(BOS|EOS)\])$/;
 // Bytes of a character that is no piece.
-const BYTE = /^<0x[0-9A-F]{2}>$/, BYTES = /(?:<0x[0-9A-F]{2}>)+/g;
+const BYTES = /(?:<0x[0-9A-F]{2}>)+/g;
 // Scripts without spaces between words: each piece is a word.
 const SCRIPTS = "Han Hiragana Katakana Thai Lao Khmer Myanmar".split(" ");
 const UNSPACED = new RegExp(`[${SCRIPTS.map((name) => `\\p{Script=${name}}`).join("")}]`, "u");
@@ -17,8 +17,7 @@ export function joinPieces(pieces) {
   const suffix = pieces[0] === "[BOS]" || pieces.at(-1) === "[EOS]" ? "##" : null;
   pieces.forEach((piece, index) => {
     const ends = START_OR_END.test(piece), before = [...(words.at(-1)?.text ?? "")].at(-1);
-    const follows = BYTE.test(piece) && BYTE.test(pieces[index - 1] ?? ""); // bytes of one character
-    const divides = before && !follows && (UNSPACED.test(before) || UNSPACED.test([...piece][0]));
+    const divides = before && (UNSPACED.test(before) || UNSPACED.test([...piece][0]));
     if (ends || piece.startsWith("▁") || divides || !words.length || words.at(-1).ends) {
       words.push({ text: "", first: index, last: index, ends });
     }
