@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -167,6 +165,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     # Heavy imports, after the arguments are checked.
     with quiet_start():
         from nmt.files import write_json
+        from nmt.inference.evaluation import name_apart
         from nmt.inference.translator import Translator
     data = _read_pairs(arguments, folder, console)
     unit = arguments.unit or "line"
@@ -199,7 +198,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
     name += f"_{arguments.quantization}" if arguments.quantization else ""
     if arguments.output is None:
-        path = folder.write_json(_name_apart(folder.path, name, data.name, content), content)
+        path = folder.write_json(name_apart(folder.path, name, data.name, content), content)
     else:
         path = arguments.output
         write_json(path, content)
@@ -208,28 +207,6 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 def _locate(path: Path) -> str:
     return str(path.resolve())
-
-
-def _name_apart(folder: Path, name: str, data: str, content: Mapping[str, Any]) -> str:
-    """Return the name of a file in which no scores of other data are.
-
-    Args:
-        folder: of the run.
-        name: without its suffix; if other data have it, a number follows the name of the data.
-        data: name of the data, a part of ``name``.
-        content: of the file.
-    """
-    for number in count(1):
-        numbered = name if number == 1 else name.replace(data, f"{data}_{number}", 1)
-        path = folder / f"{numbered}.json"
-        try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            is_other = any(stored[key] != content[key] for key in ("scored", "references"))
-        except (OSError, ValueError, KeyError, TypeError):  # missing, damaged or old
-            is_other = False
-        if not is_other:
-            return path.name
-    raise AssertionError
 
 
 def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> _TestSet:

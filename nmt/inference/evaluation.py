@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, count, pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -254,6 +256,28 @@ def name_search(
     """Return the options of a search for a file name: "beam_4_penalty_0.6" or "greedy"."""
     size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(decoding)
     return "greedy" if size == 1 else f"beam_{size}_penalty_{alpha:g}"
+
+
+def name_apart(folder: Path, name: str, data: str, content: Mapping[str, Any]) -> str:
+    """Return the name of a file in which no scores of other data are.
+
+    Args:
+        folder: of the run.
+        name: without its suffix; if other data have it, a number follows the name of the data.
+        data: name of the data, a part of ``name``.
+        content: of the file.
+    """
+    for number in count(1):
+        numbered = name if number == 1 else name.replace(data, f"{data}_{number}", 1)
+        path = folder / f"{numbered}.json"
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            is_other = any(stored[key] != content[key] for key in ("scored", "references"))
+        except (OSError, ValueError, KeyError, TypeError):  # missing, damaged or old
+            is_other = False
+        if not is_other:
+            return path.name
+    raise AssertionError
 
 
 def translate_with_progress(

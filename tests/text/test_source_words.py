@@ -87,7 +87,7 @@ def test_only_a_few_characters_before_a_word_are_read(words: SourceWords) -> Non
                 assert key.stop - key.start <= 64
             return super().__getitem__(key)
 
-    found = list(words._find_unknown(Text("Hola. Kwxyz wxyz " * 100), []))
+    found = list(words._find_unknown(Text("Kwxyz wxyz. " * 100), []))
     assert [begins_sentence for *_, begins_sentence in found] == [True, False] * 100
 
 
