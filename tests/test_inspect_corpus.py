@@ -142,8 +142,9 @@ def test_files_become_overrides(tmp_path: Path) -> None:
     equal.touch()
     assert make_overrides([str(equal), "data.dev=9"]) == [
         "data=files",
-        f"data.train='{equal}'",
+        f"data.train={equal}",  # nmt.train puts it in quotes
         "data.dev=9",
     ]
+    assert make_overrides(["a,b.tsv"]) == ["data=files", "data.train='a,b.tsv'"]
     assert make_overrides(["it's.es", "b.en"]) == ["data=files", r"data.train=['it\'s.es',b.en]"]
     assert "3 files are given" in complaint(lambda: make_overrides(["a", "b", "c"]))

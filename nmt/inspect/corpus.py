@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ from nmt.errors import UserError
 
 if TYPE_CHECKING:
     from nmt.analysis.corpora.survey import SourceSurvey
+
+_SYNTAX = re.compile(r"[,'\"\[\]{}]")  # needs quotes on the command line of nmt.train
 
 
 def add(subcommands: Subcommands) -> None:
@@ -104,7 +107,7 @@ def make_overrides(arguments: Sequence[str]) -> list[str]:
         )
     if not files:
         return overrides
-    names = ",".join(map(quote, files))
+    names = ",".join(quote(name) if _SYNTAX.search(name) else name for name in files)
     train = f"[{names}]" if len(files) > 1 and "'" in names else names
     return ["data=files", f"data.train={train}", *overrides]
 
