@@ -31,11 +31,12 @@ from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, Config
 from nmt.errors import UserError, exit_on_user_error, suggest
 
+_SYNTAX = r"'\"{}\[\]"  # values with these characters are read as they are written
 # Keys of `conf/data/files.yaml` whose values are names, separated by commas.
 _FILES = re.compile(
-    r"^(\+{0,2}data\.(?:train|dev|test|columns)=)([^\s,'\"{}\[\]][^'\"{}\[\]]*,[^'\"{}\[\]]+)$"
+    rf"^(\+{{0,2}}data\.(?:train|dev|test|columns)=)([^\s,{_SYNTAX}][^{_SYNTAX}]*,[^{_SYNTAX}]+)$"
 )
-_BARE = re.compile(r"(\+{0,2}[A-Za-z_][\w.@/]*=)([^'\"{}\[\]]+)", re.ASCII)  # without quotes
+_BARE = re.compile(rf"(\+{{0,2}}[A-Za-z_][\w.@/]*=)([^{_SYNTAX}]+)", re.ASCII)
 _PLAIN = re.compile(r"[\w./*?-]+", re.ASCII)  # needs no quotes
 
 _FLAGS_WITH_VALUES = frozenset(
@@ -112,6 +113,11 @@ def quote(value: str) -> str:
     return f"'{escaped}'"
 
 
+def quote_if_needed(name: str) -> str:
+    """Return a name as `read_names` reads it: in quotes if it has syntax of Hydra."""
+    return quote(name) if re.search(f"[,{_SYNTAX}]", name) else name
+
+
 def read_names(overrides: Sequence[str]) -> list[str]:
     """Return overrides as Hydra reads them, which knows few characters without quotes.
 
@@ -125,7 +131,7 @@ def read_names(overrides: Sequence[str]) -> list[str]:
 def _read_names(override: str, *, is_sweep: bool) -> str:
     joined = override if is_sweep else _FILES.sub(r"\1[\2]", override)
     bare = _BARE.fullmatch(override)
-    if bare is None or _is_readable(joined):
+    if bare is None or _PLAIN.fullmatch(bare[2]) or _is_readable(joined):
         return joined
     key, value = bare.groups()
     if joined == override and not is_sweep:

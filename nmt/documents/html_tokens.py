@@ -43,9 +43,13 @@ class _Tokenizer(HTMLParser):
         self.feed(page[:end])
         self.close()
         if end < len(page):
-            is_script = self.cdata_elem in self.CDATA_CONTENT_ELEMENTS
-            is_text = not (is_script or _TAG.search(page, end))
+            is_text = not (self._is_in_script or _TAG.search(page, end))
             self.tokens.append(Token("text" if is_text else "other", end))
+
+    @property
+    def _is_in_script(self) -> bool:
+        """Whether a script or style is open; newer Pythons set `cdata_elem` in titles, too."""
+        return self.cdata_elem in self.CDATA_CONTENT_ELEMENTS
 
     def _add(self, kind: str, name: str = "", *, is_kept: bool = False) -> None:
         line, column = self.getpos()
@@ -65,8 +69,7 @@ class _Tokenizer(HTMLParser):
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        # `cdata_elem` is a script or style; newer releases of Python have it for titles, too.
-        self._add("other" if self.cdata_elem in self.CDATA_CONTENT_ELEMENTS else "text")
+        self._add("other" if self._is_in_script else "text")
 
     def handle_entityref(self, name: str) -> None:
         self._add("text")

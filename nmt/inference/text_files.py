@@ -40,7 +40,7 @@ def check_apart(option: str, path: Path, output: Path | None) -> None:
     """Check that the file that an option writes is not the output, and that its folder exists.
 
     Raises:
-        UserError: it is the output, or there is no such folder.
+        UserError: it is the output, or its folder does not exist.
     """
     if output and path.resolve() == output.resolve():
         raise UserError(f"{option} and --output need different files")

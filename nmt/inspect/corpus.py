@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,13 +13,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from nmt.arguments import Subcommands, non_negative_int
-from nmt.config.command_line import quote
+from nmt.config.command_line import quote_if_needed
 from nmt.errors import UserError
 
 if TYPE_CHECKING:
     from nmt.analysis.corpora.survey import SourceSurvey
-
-_SYNTAX = re.compile(r"[,'\"\[\]{}]")  # needs quotes on the command line of nmt.train
 
 
 def add(subcommands: Subcommands) -> None:
@@ -107,7 +104,7 @@ def make_overrides(arguments: Sequence[str]) -> list[str]:
         )
     if not files:
         return overrides
-    names = ",".join(quote(name) if _SYNTAX.search(name) else name for name in files)
+    names = ",".join(map(quote_if_needed, files))
     train = f"[{names}]" if len(files) > 1 and "'" in names else names
     return ["data=files", f"data.train={train}", *overrides]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from nmt.text.scripts import UNSPACED, is_spaced_alnum, join_sentences
+from nmt.text.scripts import UNSPACED, UNSPACED_LETTERS, is_spaced_alnum, join_sentences
 
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
@@ -40,7 +40,6 @@ _LETTER = (
     f"{_LATIN}µ\u0250-\u0dff\u0f00-\u0fff\u10a0-\u177f\u1800-\u1fff\u2c00-\u2dff\u3130-\u318f"
     "\ua000-\ud7ff\ufb00-\ufdff\ufe70-\ufefe\uff21-\uff5a\uffa1-\uffdc"
 )
-_OTHER_LETTER = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u312f\u3190-\u9fff\uf900-\ufaff"
 _URL = "!#-';*-;=?-Z_a-z~\u00a1-\u00aa\u00ac-\u00ba\u00bc-\u1fff"  # without ( ) [ ] « »
 
 # Repetitions are bounded where a text could otherwise be read again from each of its words.
@@ -99,7 +98,7 @@ SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
 # A colon behind a word, a mark or a letter of another script begins no placeholder.
 WORD = (
     f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
-    rf"|[”’»\"\]){_OTHER_LETTER}]:"
+    rf"|[”’»\"\]){UNSPACED_LETTERS}]:"
 )
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(

@@ -44,7 +44,7 @@ MARKED = [
     "Llama al ⟦+34 600 123 456⟧. (⟦+1 (555) 123-4567⟧)",
     "Carlos IV y Alfonso XIII.",
     "请访问⟦https://a.com/b⟧。联系⟦abc@x.com⟧吧",
-    "编辑⟦config.json⟧文件，使用⟦iPhone12⟧手机，使用⟦GPT-4⟧很好，标题:内容:texto",
+    "编辑⟦config.json⟧文件，使用⟦iPhone12⟧手机，使用⟦GPT-4⟧很好，标题:内容:texto, ﾃｽﾄ:name",
     '"Título":contenido, (ver abajo):texto y «nota»:más, pero ⟦:name⟧ y ⟦:smile:⟧',
     "서울에 ⟦5⟧명이, 값:열",
     "⟦COVID-19⟧ ⟦H2O⟧ ⟦B-52⟧ ⟦v1.2.3⟧ ⟦5'11⟧ ⟦24/7⟧",

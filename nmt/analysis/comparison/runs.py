@@ -81,7 +81,7 @@ def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
 
 
 def choose_sentence(folder: RunFolder) -> str | None:
-    """Return a sentence to show: a probe of the run, or one of its samples; None if it has none."""
+    """Return a sentence to show: a probe of the run, or one of its samples; None without any."""
     for probe in folder.config.training.probes or []:
         return probe
     for path in sorted(folder.samples.glob("step_*.tsv")):
