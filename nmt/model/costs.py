@@ -80,7 +80,7 @@ class BatchShape(NamedTuple):
         """Bytes of a number in compute dtype."""
         return PRECISIONS[self.precision]
 
-    def count_vectors(self, width: int) -> int:
+    def vector_bytes(self, width: int) -> int:
         """Return the bytes of [N, width]."""
         return self.positions * width * self.bytes_each
 

@@ -228,7 +228,9 @@ class Recurrent(EncoderDecoder):
         depth = self.sizes.d_model
         layers = [LayerWeights(kernel[depth:], (), *first.recurrent_weights)]
         for layer in others:
-            input_kernel, input_bias = map(layer.in_compute_dtype, layer.inputs.weights)
+            # Not layer.inputs.weights, among which adapters are.
+            both = (layer.inputs.kernel, layer.inputs.bias)
+            input_kernel, input_bias = map(layer.in_compute_dtype, both)
             layers.append(LayerWeights(input_kernel, input_bias, *layer.recurrent_weights))
         inputs = DecoderInputs(
             x=ops.matmul(x, kernel[:depth]) + bias,

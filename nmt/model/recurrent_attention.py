@@ -153,8 +153,8 @@ class Reading(SizedLayer):
         query: Any = () if self.query is None else self._cast(self.query.kernel)
         query_bias: Any = ()
         if self.cross is not None:
-            query, query_bias = map(self._cast, self.cross.query.weights)
-            output, output_bias = map(self._cast, self.cross.output_projection.weights)
+            query, query_bias = self._cast_dense(self.cross.query)
+            output, output_bias = self._cast_dense(self.cross.output_projection)
             bias = bias + ops.matmul(output_bias[None], context_kernel)[0]
             context_kernel = ops.matmul(output, context_kernel)
         return AttentionParameters(
@@ -163,6 +163,10 @@ class Reading(SizedLayer):
 
     def _cast(self, weight: Any) -> Tensor:
         return ops.cast(ops.convert_to_tensor(weight), self.compute_dtype)
+
+    def _cast_dense(self, layer: Any) -> tuple[Tensor, Tensor]:
+        """Return kernel, adapters included, and bias."""
+        return self._cast(layer.kernel), self._cast(layer.bias)
 
     def _cast_v(self) -> Any:
         return self._cast(self.v) if self.score is AdditiveScore else ()

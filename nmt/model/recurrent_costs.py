@@ -113,9 +113,9 @@ class RecurrentCosts:
         dropped = 3 * sizes.d_model + (layers - 2) * width if sizes.dropout else 0
         memory = width if sizes.attention == "dot" else 2 * width
         return {
-            "recurrent layers": batch.count_vectors(numbers),
+            "recurrent layers": batch.vector_bytes(numbers),
             "attention weights": batch.positions * sizes.num_heads * batch.length * FULL,
-            "attention vectors": batch.count_vectors(memory + 2 * width + sizes.d_model),
+            "attention vectors": batch.vector_bytes(memory + 2 * width + sizes.d_model),
             "dropout": batch.positions * dropped,
             "loss": batch.positions * sizes.vocabulary_size * FULL,
         }
@@ -127,7 +127,7 @@ class RecurrentCosts:
         memory = sizes.state_width * (1 if sizes.attention == "dot" else 2)
         states = sizes.decoder_layers * self._states * sizes.state_width
         return StateBytes(
-            hypothesis=each.count_vectors(states + attentional),
+            hypothesis=each.vector_bytes(states + attentional),
             target=0,
-            source=each.count_vectors(memory),
+            source=each.vector_bytes(memory),
         )

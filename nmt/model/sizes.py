@@ -128,6 +128,11 @@ class AttentionSizes(_Sizes):
         """C, the width of a value: K, or D where heads are pooled."""
         return self.d_model if self.heads == "pooled" else self.head_width
 
+    @property
+    def key_value_width(self) -> int:
+        """G·(K + C), the width of all keys and values of a position."""
+        return self.groups * (self.head_width + self.value_width)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSizes(_Sizes):

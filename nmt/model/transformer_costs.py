@@ -17,7 +17,7 @@ def count_attention_kernels(sizes: AttentionSizes) -> int:
     of D columns.
     """
     width = sizes.d_model
-    keys_and_values = width * sizes.groups * (sizes.head_width + sizes.value_width)
+    keys_and_values = width * sizes.key_value_width
     return width**2 + keys_and_values + sizes.output * width**2
 
 
@@ -109,9 +109,7 @@ class TransformerCosts:
         sizes, attention = self._sizes, self._sizes.cross_attention
         feed_forward, layers = self._count_feed_forward_kernels(), sizes.decoder_layers
         kernels = count_attention_kernels(attention)
-        keys_and_values = (
-            sizes.d_model * attention.groups * (attention.head_width + attention.value_width)
-        )
+        keys_and_values = sizes.d_model * attention.key_value_width
         source = sizes.encoder_layers * (kernels + feed_forward) + layers * keys_and_values
         target = layers * (2 * kernels - keys_and_values + feed_forward)
         products = 2 * sizes.num_heads * (attention.head_width + attention.value_width)
@@ -148,7 +146,7 @@ class TransformerCosts:
         blocks += [self._estimate_block(batch, attentions=2)] * sizes.decoder_layers
         if sizes.remat:
             largest = max(blocks, key=lambda block: sum(block.values()))
-            block_inputs = {"norms": batch.count_vectors(sizes.d_model) * len(blocks)}
+            block_inputs = {"norms": batch.vector_bytes(sizes.d_model) * len(blocks)}
             blocks = [block_inputs, largest]
         total = self._estimate_outside(batch)
         for block in blocks:
@@ -159,7 +157,7 @@ class TransformerCosts:
     def _count_norm(self, batch: BatchShape) -> int:
         """Return the bytes that one norm stores."""
         width = self._sizes.d_model
-        return batch.positions * width * 2 * FULL + batch.count_vectors(width)
+        return batch.positions * width * 2 * FULL + batch.vector_bytes(width)
 
     def _count_mask(self, batch: BatchShape) -> int:
         """Return the bytes that dropout on [N, D] stores."""
@@ -171,15 +169,14 @@ class TransformerCosts:
         heads = batch.positions * sizes.num_heads
         weights = heads * batch.length * (FULL + batch.bytes_each)
         weights += heads * batch.length if sizes.attention_dropout else 0
-        keys_and_values = attention.groups * (attention.head_width + attention.value_width)
-        vectors = 2 * sizes.d_model + keys_and_values
+        vectors = 2 * sizes.d_model + attention.key_value_width
         if sizes.attention_kernel == "chunked":
             weights = heads * FULL
             vectors += sizes.num_heads * attention.value_width
         inner, branches = batch.positions * sizes.ffn_width, attentions + 1
         return {
             "attention weights": attentions * weights,
-            "attention vectors": attentions * batch.count_vectors(vectors),
+            "attention vectors": attentions * batch.vector_bytes(vectors),
             "feed-forward": inner * batch.bytes_each * self._count_feed_forward_numbers(),
             "norms": branches * self._count_norm(batch),
             "dropout": branches * self._count_mask(batch) + (inner if sizes.ffn_dropout else 0),
@@ -187,7 +184,7 @@ class TransformerCosts:
 
     def _estimate_outside(self, batch: BatchShape) -> dict[str, int]:
         """Estimate the bytes stored outside of the layers: embeddings, final norms, loss."""
-        vectors = batch.count_vectors(self._sizes.d_model)
+        vectors = batch.vector_bytes(self._sizes.d_model)
         return {
             "attention weights": 0,
             "attention vectors": 0,
@@ -206,7 +203,6 @@ class TransformerCosts:
 
     def count_state(self, precision: str = "float32") -> StateBytes:
         """See `Costs.count_state`: keys and values of every layer, on either side."""
-        attention = self._sizes.cross_attention
-        numbers = attention.groups * (attention.head_width + attention.value_width)
-        each = BatchShape(1, 1, precision).count_vectors(numbers * self._sizes.decoder_layers)
+        numbers = self._sizes.cross_attention.key_value_width
+        each = BatchShape(1, 1, precision).vector_bytes(numbers * self._sizes.decoder_layers)
         return StateBytes(hypothesis=0, target=each, source=each)

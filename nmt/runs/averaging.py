@@ -111,9 +111,12 @@ def open_run(origin: Path) -> RunFolder:
 
 
 def _inference_sizes(run: RunFolder, vocabulary_size: int) -> dict[str, Any]:
-    """Return the model's sizes without its dropout rates, which only training uses."""
+    """Return the model's sizes without dropout rates and choices that do not change its outputs."""
     sizes = asdict(run.config.model.make_sizes(vocabulary_size))
-    return {name: size for name, size in sizes.items() if "dropout" not in name}
+    others = ("remat", "attention_kernel")
+    return {
+        name: size for name, size in sizes.items() if "dropout" not in name and name not in others
+    }
 
 
 def _read_weights(origin: Path, run: RunFolder) -> dict[str, np.ndarray]:

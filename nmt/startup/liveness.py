@@ -70,7 +70,13 @@ class PeerMonitor:
 
     def _accept(self, port: int) -> Iterator[tuple[int, socket.socket]]:
         """Yield the index and the connection of each other process."""
-        with socket.create_server(("", port), backlog=len(self._workers)) as server:
+        try:
+            server = socket.create_server(("", port), backlog=len(self._workers))
+        except OSError as error:
+            raise UserError(
+                f"port {port} cannot be opened ({error.strerror}): choose another port in TF_CONFIG"
+            ) from error
+        with server:
             server.settimeout(10 * self._timeout)
             missing = set(range(1, len(self._workers)))
             while missing:

@@ -24,7 +24,7 @@ RECORD_VARIABLE = "NMT_TRIAL"  # environment variable: where a run writes its re
 
 @dataclass(frozen=True)
 class Trial:
-    """How a trial ended."""
+    """The state of a trial at its last checkpoint, or at its end."""
 
     run: str  # name of its run folder
     complete: bool  # False: it can be resumed

@@ -16,7 +16,7 @@ from nmt.runs.building import assign_weights, choose_weights
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
 
-TABLE = "embedding/table"  # the only weight whose shape depends on the vocabulary
+TABLE, BIAS = "embedding/table", "embedding/bias"  # rows: pieces of the vocabulary
 
 
 def initialize_weights(
@@ -62,7 +62,7 @@ def load_start_weights(model: Model, source: RunFolder, tokenizer: Tokenizer) ->
     Args:
         model: a model with the sizes of the other run.
         source: the other run.
-        tokenizer: this run's tokenizer; if it is another one, `translate_table` makes the vectors.
+        tokenizer: this run's tokenizer; if it is another one, `transfer_rows` makes the vectors.
 
     Raises:
         UserError: the other run has no weights, or they do not fit.
@@ -72,7 +72,8 @@ def load_start_weights(model: Model, source: RunFolder, tokenizer: Tokenizer) ->
     message = f"starting from the weights of {source.path}"
     old = source.load_tokenizer()
     if old.fingerprint != tokenizer.fingerprint:
-        weights[TABLE], shared = translate_table(weights[TABLE], old, tokenizer)
+        for name in [name for name in (BIAS, TABLE) if name in weights]:
+            weights[name], shared = transfer_rows(weights[name], old, tokenizer)
         message += (
             f"; {shared:,} of {tokenizer.vocabulary_size:,} pieces are also in its vocabulary"
         )
@@ -80,21 +81,21 @@ def load_start_weights(model: Model, source: RunFolder, tokenizer: Tokenizer) ->
     return message
 
 
-def translate_table(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[np.ndarray, int]:
-    """Return the vectors of another vocabulary [V', D], and the number of shared pieces.
+def transfer_rows(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[np.ndarray, int]:
+    """Return the rows of another vocabulary [V', ...], and the number of shared pieces.
 
-    A shared piece keeps its vector. A new piece gets the mean of the vectors of the old pieces that
-    its text is cut into; if they are all unknown, the mean of the table.
+    A shared piece keeps its row. A new piece gets the mean of the rows of the old pieces that its
+    text is cut into; if they are all unknown, the mean of the table.
 
     Args:
-        table: float32 [V, D], the vectors of the old tokenizer's pieces.
+        table: float32 [V, ...], the vectors or biases of the old tokenizer's pieces.
         old: the tokenizer of the table.
         new: the tokenizer of the result.
     """
     ids = {piece: i for i, piece in enumerate(old.pieces(range(old.vocabulary_size)))}
     pieces = new.pieces(range(new.vocabulary_size))
-    vectors = np.empty((new.vocabulary_size, table.shape[1]), table.dtype)
-    vectors[: UNK + 1] = table[: UNK + 1]
+    rows = np.empty((new.vocabulary_size, *table.shape[1:]), table.dtype)
+    rows[: UNK + 1] = table[: UNK + 1]
     shared = UNK + 1
     space = ids.get("▁")
     mean = table.mean(axis=0)
@@ -103,13 +104,13 @@ def translate_table(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[
         if i <= UNK:
             continue
         if pieces[i] in ids:
-            vectors[i] = table[ids[pieces[i]]]
+            rows[i] = table[ids[pieces[i]]]
             shared += 1
             continue
         # The old tokenizer puts a space before every text, which a piece inside a word lacks.
         parts = [j for j in encoded if j > UNK and (j != space or pieces[i].startswith("▁"))]
-        vectors[i] = table[parts].mean(axis=0) if parts else mean
-    return vectors, shared
+        rows[i] = table[parts].mean(axis=0) if parts else mean
+    return rows, shared
 
 
 def freeze(model: Model, patterns: Sequence[str]) -> None:

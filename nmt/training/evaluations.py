@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from nmt.sweeps.median_stopping import is_behind
-from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, CostMeter
+from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence, CostMeter
 from nmt.training.coordination import Coordinator
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
@@ -46,7 +46,6 @@ class Evaluations:
         self._evaluator = evaluator
         self._saver = saver
         self._journal = journal
-        self._evaluated_step = session.position.step  # the last update that was evaluated
         training, share = session.training, session.training.evaluation_share
 
         assert training.evaluate_every is not None, "the configuration is not resolved"
@@ -61,15 +60,14 @@ class Evaluations:
 
     def is_evaluated(self) -> bool:
         """Whether the last update was evaluated."""
-        return self._evaluated_step == self._position.step
+        return self._position.evaluated_step == self._position.step
 
     def is_evaluation_due(self) -> bool:
         """Whether an evaluation follows the last update."""
         return self._schedule.is_evaluation_due(self._position) and not self.is_evaluated()
 
     def restart(self) -> None:
-        """Continue from a checkpoint; its update counts as evaluated."""
-        self._evaluated_step = self._position.step
+        """Continue from a checkpoint."""
         self._restart_meters()
 
     def evaluate(self) -> None:
@@ -82,7 +80,7 @@ class Evaluations:
         self._evaluation_cost.begin(position.step)
         with session.train_step.use_averages():
             evaluation = self._evaluator.evaluate()
-        self._evaluated_step = position.step
+        position.evaluated_step = position.step
         self._journal.append_metrics(position.step, position.seconds, evaluation.values())
         self._journal.append_outputs(position.step, evaluation.outputs)
         is_best = position.record_score(evaluation.scores[0].value if evaluation.scores else None)
@@ -115,6 +113,9 @@ class Evaluations:
 
     def _restart_meters(self) -> None:
         """Measure updates anew; evaluations and attention logs are not part of their time."""
+        if self._session.training.evaluation_share is None:  # a resumed run may have had one
+            self._position.evaluation_cadence = Cadence()
+            self._position.attention_cadence = Cadence()
         for meter in (self._evaluation_cost, self._attention_cost):
             meter.restart(self._position.step, self._position.seconds)
 

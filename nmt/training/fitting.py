@@ -146,17 +146,18 @@ def split_further(config: TrainingConfig) -> TrainingConfig:
     Raises:
         UserError: each has only one row already.
     """
-    maximum = max_micro_batches(config)
-    if config.accumulate >= maximum:
+    longest, tokens = max(config.row_lengths), config.positions_per_update
+    if config.max_batch_positions <= longest:
         raise UserError(
-            f"out of memory with a micro-batch of one row of {max(config.row_lengths)} tokens: "
+            f"out of memory with a micro-batch of one row of {longest} tokens: "
             "set shorter training.row_lengths, or a smaller model"
         )
-    return split_update(config, min(2 * config.accumulate, maximum))
+    size = max(longest, -(-config.max_batch_positions // 2))
+    return replace(config, update_tokens=tokens, batch_tokens=size, accumulate=-(-tokens // size))
 
 
 def max_micro_batches(config: TrainingConfig) -> int:
-    """Return the largest number of micro-batches of an update: each has one of the longest rows."""
+    """Return the number of micro-batches of an update if each has one of the longest rows."""
     return max(1, config.positions_per_update // max(config.row_lengths))
 
 

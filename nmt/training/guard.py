@@ -78,7 +78,7 @@ class Guard:
             self.has_spike |= bool(np.isfinite(update.gradient_norm))
             position.skipped += 1
             position.skipped_in_row += 1
-            if position.skipped_in_row == self._session.training.max_skipped:
+            if position.skipped_in_row >= self._session.training.max_skipped:
                 self._give_up(number)
         if position.skipped > skipped_before:
             self._session.console.print(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,9 +233,7 @@ def _open_folder(
         resume = config.training.resume
         if resume is None:
             folder = RunFolder.create(config)
-            latest = folder.path.with_name(LATEST)
-            previous = latest.resolve() if latest.is_symlink() else None
-            resources.push(partial(_remove_refused, folder, previous))
+            resources.enter_context(_remove_if_refused(folder))
         else:
             folder = RunFolder.open(Path(resume))
         resources.enter_context(lock_run(folder.path))
@@ -246,31 +243,27 @@ def _open_folder(
     return RunFolder.open(Path(process_group.broadcast("")))
 
 
-def _remove_refused(
-    folder: RunFolder, previous: Path | None, kind: object, error: object, traceback: object
-) -> None:
-    """Remove the folder of a new run that a `UserError` ended before its first report.
+@contextlib.contextmanager
+def _remove_if_refused(folder: RunFolder) -> Iterator[None]:
+    """Remove the folder of a new run that a `UserError` ends before its first report.
 
-    One stays that holds an update that was not finite, for diagnosis.
-
-    Args:
-        folder: of the run.
-        previous: the run that ``latest`` pointed at before; None: none.
-        kind: this and the next two as for ``__exit__``.
-        error: see ``kind``.
-        traceback: see ``kind``.
+    ``latest`` points again at the run before. A folder stays that holds an update that was not
+    finite, for diagnosis.
     """
     from nmt.training.guard import DUMP_NAME
 
-    is_of_use = folder.metrics.read() or any(folder.path.glob(f"{DUMP_NAME}*"))
-    if not isinstance(error, UserError) or is_of_use:
-        return
-    shutil.rmtree(folder.path, ignore_errors=True)
     latest = folder.path.with_name(LATEST)
-    if latest.is_symlink() and not latest.exists():
-        latest.unlink()
-        if previous is not None and previous.is_dir():
-            link_latest(previous)
+    previous = latest.resolve() if latest.is_symlink() else None
+    try:
+        yield
+    except UserError:
+        if not folder.metrics.read() and not any(folder.path.glob(f"{DUMP_NAME}*")):
+            shutil.rmtree(folder.path, ignore_errors=True)
+            if latest.is_symlink() and not latest.exists():
+                latest.unlink()
+                if previous is not None and previous.is_dir():
+                    link_latest(previous)
+        raise
 
 
 def _fill_or_check_folder(

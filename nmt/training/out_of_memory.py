@@ -24,10 +24,10 @@ class OutOfMemoryRecovery:
     def update(
         self, batch: Batch, learning_rate: float, dropout_share: float, norm_limit: float
     ) -> Update:
-        """Make the next update: see `TrainStep.update`. If it does not fit, the state is unchanged.
+        """Make the next update: see `TrainStep.update`.
 
         The first update of each shape is waited for, since some devices report a lack of memory
-        only when a result is read.
+        only when a result is read. It is undone if it does not fit.
         """
         shape = batch["labels"].shape
         number = self._session.position.step + 1

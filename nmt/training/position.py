@@ -19,6 +19,7 @@ class Position:
     step: int = 0  # updates made
     seconds: float = 0.0  # wall clock, all sessions together
     evaluations: int = 0
+    evaluated_step: int = 0  # the last update that was evaluated
     best_score: float | None = None  # dev BLEU
     best_step: int = 0
     since_best: int = 0  # evaluations without a better score
@@ -47,6 +48,7 @@ class Position:
     def load(self, metadata: Mapping[str, Any]) -> None:
         """Take over what `stored` returned; missing fields get their defaults."""
         fields = dict(metadata)
+        fields.setdefault("evaluated_step", fields.get("step", 0))  # as older checkpoints mean it
         for key, name in _CADENCES.items():
             if key in fields:
                 fields[name] = Cadence(**fields.pop(key))

@@ -46,7 +46,9 @@ class Saver:
         """Set weights, optimizer state and position."""
         arrays, metadata = checkpoint
         self._session.train_step.restore(arrays)
-        self._session.position.load(metadata)
+        position = self._session.position
+        position.load(metadata)
+        position.behind &= self._session.training.stop_behind is not None
 
     def count_rewind(self) -> None:
         """Count a rewind after a spike; counted here because saving resets the count.

@@ -64,7 +64,7 @@ class TrainingSchedule:
         return is_ended or self.progress(position) >= 1
 
     def explain_end(self, position: Position) -> str:
-        """Return the setting that ended a complete run."""
+        """Return what ended a complete run: a setting, or a callback."""
         if position.stopped:
             return "a callback"
         epochs = self.epochs(position, position.step)

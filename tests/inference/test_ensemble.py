@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any, cast
 
@@ -129,6 +130,12 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
     assert len(Translator.load(averaged.path).translate(["Sí."])) == 1
     with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
+    recomputing = shutil.copytree(tiny_run, tmp_path / "recomputing")
+    config = (recomputing / "config.yaml").read_text(encoding="utf-8")
+    assert "remat: false" in config
+    changed = config.replace("remat: false", "remat: true").partition("\n")[2]
+    (recomputing / "config.yaml").write_text(changed, encoding="utf-8")
+    assert average([tiny_run, recomputing], tmp_path / "same").path.is_dir()
     with pytest.raises(UserError, match="needs two or more"):
         average(origins[:1], tmp_path / "other")
 

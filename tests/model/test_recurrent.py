@@ -33,6 +33,7 @@ from nmt.model.contract import CROSS
 from nmt.model.encoder_decoder import PAD
 from nmt.model.recurrent import Recurrent
 from nmt.model.sizes import RecurrentSizes
+from nmt.runs.building import merge_adapters
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
 from nmt.training.defaults import resolve_config
@@ -539,3 +540,25 @@ def test_configuration_rebuilds_the_model() -> None:
     assert again.get_config() == config
     assert (again.name, again.dtype_policy.name) == ("mine", "mixed_bfloat16")
     assert [w.shape for w in again.weights] == [w.shape for w in model.weights]
+
+
+@each_variant
+def test_adapters_are_part_of_every_product(variant: str) -> None:
+    """Also of those that a cell or attention computes from kernels, without the layer."""
+    sizes = RecurrentSizes(**(RECURRENT | VARIANTS[variant]))
+    model = randomised(Recurrent(sizes))
+    before = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    model.add_adapters(2, ["*"])
+    rng = np.random.default_rng(0)
+    for weight in model.trained_weights().values():
+        weight.assign(rng.standard_normal(weight.shape) * 0.3)
+    merged = merge_adapters({name: np.array(w) for name, w in model.named_weights().items()})
+    adapted, _ = run(model, INPUTS)
+    outputs = []
+    for weights in (before, merged):
+        plain = randomised(Recurrent(sizes))
+        for name, weight in plain.named_weights().items():
+            weight.assign(weights[name])
+        outputs.append(run(plain, INPUTS)[0])
+    assert np.abs(adapted - outputs[0]).max() > 0.05
+    np.testing.assert_allclose(outputs[1], adapted, atol=2e-5)

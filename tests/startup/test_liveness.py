@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from nmt.errors import UserError
-from nmt.startup.liveness import PeerMonitor
+from nmt.startup.liveness import _PORT_OFFSET, PeerMonitor
 
 
 def find_engine_port() -> int:
@@ -150,3 +150,13 @@ def test_who_never_comes_is_missed() -> None:
         PeerMonitor((f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1"), 0, timeout=0.05)
     with pytest.raises(UserError, match="timed out waiting for worker 0"):
         PeerMonitor((f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1"), 1, timeout=0.05)
+
+
+def test_a_port_in_use_is_one_line() -> None:
+    port = find_engine_port()
+    workers = (f"127.0.0.1:{port}", "127.0.0.1:1")
+    with (
+        socket.create_server(("", port + _PORT_OFFSET)),
+        pytest.raises(UserError, match=r"port \d+ cannot be opened \(.*\): choose another port"),
+    ):
+        PeerMonitor(workers, 0, timeout=0.05)

@@ -21,7 +21,7 @@ from nmt.runs.checkpoint import read_arrays
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 from nmt.train import tabulate
-from nmt.training.adapting import TABLE, freeze, translate_table
+from nmt.training.adapting import BIAS, TABLE, freeze, transfer_rows
 from nmt.training.defaults import START_SHARE, default_learning_rate
 from nmt.training.job import Run
 
@@ -159,7 +159,7 @@ def test_pieces_keep_their_vectors_and_new_ones_begin_as_means() -> None:
     old = Spelling("▁", "s", "o", "l", "▁so")
     new = Spelling("l", "▁sol", "os", "x")
     table = np.random.default_rng(0).standard_normal((old.vocabulary_size, 3)).astype(np.float32)
-    vectors, shared = translate_table(table, old, new)  # type: ignore[arg-type]
+    vectors, shared = transfer_rows(table, old, new)  # type: ignore[arg-type]
     assert vectors.dtype == np.float32
     assert shared == 4 + 1
     np.testing.assert_array_equal(vectors[:4], table[:4])
@@ -169,6 +169,22 @@ def test_pieces_keep_their_vectors_and_new_ones_begin_as_means() -> None:
         vectors[6], (table[6] + table[5]) / 2, rtol=1e-6
     )  # o s, and no space
     np.testing.assert_allclose(vectors[7], table.mean(axis=0), rtol=1e-6)  # all unknown
+
+
+def test_biases_of_pieces_move_with_them() -> None:
+    old, new = Spelling("▁", "s", "o", "l", "▁so"), Spelling("l", "▁sol")
+    biases = np.arange(old.vocabulary_size, dtype=np.float32)
+    moved, _ = transfer_rows(biases, old, new)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(moved, [0, 1, 2, 3, 7, 7.5])
+
+
+def test_the_bias_of_logits_takes_another_vocabulary(shop: Workshop) -> None:
+    with shop.keeping():
+        biased = shop.train(*FEW, "name=biased", "model.output_bias=true")
+    run = adapt(shop, biased, "tokenizer.vocabulary_size=400", "tokenizer.kind=bpe", STILL)
+    tokenizer, old = run.folder.load_tokenizer(), biased.folder.load_tokenizer()
+    expected, _ = transfer_rows(best_weights(biased)[BIAS], old, tokenizer)
+    np.testing.assert_allclose(best_weights(run)[BIAS], expected, atol=1e-6)
 
 
 def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
@@ -188,7 +204,7 @@ def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
     for name, array in expected.items():
         if name != TABLE:
             np.testing.assert_allclose(weights[name], array, atol=1e-6, err_msg=name)
-    translated, _ = translate_table(expected[TABLE], old, tokenizer)
+    translated, _ = transfer_rows(expected[TABLE], old, tokenizer)
     np.testing.assert_allclose(weights[TABLE], translated, atol=1e-6)
 
 

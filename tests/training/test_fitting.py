@@ -109,9 +109,14 @@ def test_the_fewest_micro_batches_that_fit_are_found(most: int, expected: int) -
     assert choose_by_trying(configured(*AUTO).training, fits).accumulate == expected
 
 
-def test_a_row_that_never_fits_is_said() -> None:
+@pytest.mark.parametrize("tokens", [512, 25_000])  # 390 rows of 64, and a rest
+def test_a_row_that_never_fits_is_said(tokens: int) -> None:
+    tried: list[TrainingConfig] = []
+    config = replace(configured(*AUTO).training, update_tokens=tokens)
     with pytest.raises(UserError, match="micro-batch of one row"):
-        choose_by_trying(configured(*AUTO).training, lambda trial: False)
+        choose_by_trying(config, lambda trial: bool(tried.append(trial)))
+    assert tried[-1].batch_tokens == 64
+    assert {trial.positions_per_update for trial in tried} == {tokens}
 
 
 def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

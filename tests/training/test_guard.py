@@ -124,6 +124,14 @@ def test_the_norm_limit_is_a_multiple_of_the_median(tmp_path: Path) -> None:
     assert Case(tmp_path).guard.norm_limit == math.inf
 
 
+def test_a_resumed_run_may_have_skipped_more_than_it_now_may(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.position.skipped_in_row = 5
+    case.add(skipped())
+    with pytest.raises(UserError, match="3 updates in a row were skipped"):
+        case.guard.count_skipped()
+
+
 def test_too_many_skipped_in_a_row_are_dumped(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(skipped(), skipped(), applied(), skipped(), skipped())

@@ -123,6 +123,18 @@ def test_a_run_that_dies_loses_only_what_follows_its_last_checkpoint(
     assert reported(dead) == reported(expected)
 
 
+@pytest.mark.usefixtures("default_signals")
+def test_updates_since_the_last_evaluation_are_evaluated_where_a_limit_is_reached(
+    kept: Workshop, at_update: AtUpdate
+) -> None:
+    at_update(KILLED_AT, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    killed = kept.train("name=killed", "data.test=0").folder
+    at_update(-1, lambda: None)
+    resumed = (f"training.resume={killed.path}", f"training.max_steps={KILLED_AT}")
+    assert kept.train(*resumed).complete
+    assert [line["step"] for line in reported(killed) if "dev/BLEU" in line] == [5, KILLED_AT]
+
+
 def test_the_best_weights_are_those_of_the_best_score(whole: Callable[[str], RunFolder]) -> None:
     run = whole("off")
     scored = {line["step"]: line["dev/BLEU"] for line in reported(run) if "dev/BLEU" in line}

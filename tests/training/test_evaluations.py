@@ -1,0 +1,50 @@
+"""Intervals of evaluations, and what a resumed run keeps of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nmt.training.cadence import Cadence
+from nmt.training.evaluations import Evaluations
+from nmt.training.position import Position
+from nmt.training.saver import Saver
+
+
+def make_session(position: Position, **training: Any) -> Any:
+    settings = {"evaluation_share": None, "evaluate_every": 1000, "attention_every": 250}
+    return SimpleNamespace(position=position, training=SimpleNamespace(**(settings | training)))
+
+
+@pytest.mark.parametrize(("share", "kept"), [(None, False), (0.1, True)])
+def test_without_a_share_a_resumed_run_is_evaluated_as_configured(
+    share: float | None, kept: bool
+) -> None:
+    cadence = Cadence(interval=3000, following=6000)
+    position = Position(step=3480, evaluation_cadence=cadence, attention_cadence=cadence)
+    others: Any = dict.fromkeys(("schedule", "guard", "evaluator", "saver", "journal"))
+    coordinator: Any = SimpleNamespace(advance_shared_clock=lambda: 0.0)
+    Evaluations(make_session(position, evaluation_share=share), coordinator=coordinator, **others)
+    assert position.evaluation_cadence == (cadence if kept else Cadence())
+    assert position.attention_cadence == (cadence if kept else Cadence())
+
+
+@pytest.mark.parametrize(("stop_behind", "behind"), [(0.5, True), (None, False)])
+def test_a_run_that_fell_behind_continues_without_that_limit(
+    tmp_path: Path, stop_behind: float | None, behind: bool
+) -> None:
+    position = Position()
+    session = make_session(position, stop_behind=stop_behind)
+    stored = Position(step=7, behind=True).stored()
+    session.folder = SimpleNamespace(
+        path=tmp_path,
+        checkpoints=SimpleNamespace(load_latest=lambda log: ({"w": np.zeros(1)}, stored)),
+    )
+    session.console = SimpleNamespace(print=lambda line: None)
+    session.train_step = SimpleNamespace(restore=lambda arrays: None)
+    assert Saver(session).resume()
+    assert (position.step, position.behind) == (7, behind)
