@@ -5,12 +5,13 @@ Configuration: ``conf/prepare.yaml``. Runs train from the folder with ``data=pre
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from omegaconf import DictConfig
 from rich.console import Console
 
-from nmt.config.command_line import run_hydra
+from nmt.config.command_line import quote_if_needed, run_hydra
 from nmt.config.files import preparation_from_composed
 from nmt.data.rejections import rejection_table
 from nmt.errors import attach_filename, exit_on_fixable_error
@@ -47,7 +48,8 @@ def run(composed: DictConfig, console: Console) -> None:
         f"{len(manifest['shards']):,} shards, {tokens:,} tokens of {manifest['vocabulary_size']:,} "
         f"kinds; {too_long:,} pairs too long for rows of {manifest['row_lengths'][-1]} tokens"
     )
-    console.print(f"train from it: python -m nmt.train data=prepared data.prepared={folder}")
+    override = shlex.quote(f"data.prepared={quote_if_needed(str(folder))}")
+    console.print(f"train from it: python -m nmt.train data=prepared {override}")
 
 
 def main() -> None:

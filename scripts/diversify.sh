@@ -23,7 +23,7 @@ corpus=(data=files "data.sources.pairs.path=$pairs")
 train() { # train NAME overrides: start a run, or resume an interrupted one
   local runs="$folder/$1"
   [[ -e "$runs/done" ]] && return
-  if [[ -e "$runs/latest" ]]; then
+  if compgen -G "$runs/latest/checkpoints/step_*.npz" >/dev/null; then
     "$python" -m nmt.train "training.resume=$runs/latest"
   else
     "$python" -m nmt.train "runs_dir=$runs" "name=$1" "${corpus[@]}" "${@:2}"

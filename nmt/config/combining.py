@@ -38,7 +38,7 @@ _CHANGEABLE_ON_RESUME = re.compile(
 )
 
 # Short keys of files that may have moved, as `conf/data` passes them on.
-_PASSED_ON = {
+_FULL_KEYS = {
     "data.train": ("pairs.path", "corrections.path"),
     "data.archive": ("pairs.archive",),
     "data.dev": ("dev.path",),
@@ -89,7 +89,7 @@ def combine_for_resume(
 
 def _pass_on(key: str, sources: DictConfig) -> str:
     """Return the full key of a short one, such as data.train; other keys as they are."""
-    for passed in _PASSED_ON.get(key, ()):
+    for passed in _FULL_KEYS.get(key, ()):
         if passed.partition(".")[0] in sources:
             return f"{SOURCES}.{passed}"
     return key
@@ -117,6 +117,9 @@ def apply_prepared(
     keys = _list_overridden_keys(overrides)
     stored_data = LATER_KEYS["data"] | upgrade_data(stored["data"]) | {"prepared": folder}
     data = cast(DictConfig, OmegaConf.merge(ComposedDataConfig, stored_data))
+    for name in ("temperature", "stages"):  # of an experiment
+        if value := OmegaConf.select(composed, f"data.{name}"):
+            data[name] = value
     for key in keys:
         if _DETERMINED_BY_PREPARATION.fullmatch(key) and not _DETERMINED_BY_TRAINING.fullmatch(key):
             raise UserError(
@@ -165,8 +168,11 @@ def combine_for_start(
         _keep_batches(training, stored.training, keys)
     sizes = replace(stored.model, dropout=dropout, lora_rank=None, lora_on=None)
     model = OmegaConf.structured(sizes)  # adapters are merged already
+    for name in ("dropout", "lora_rank", "lora_on"):  # of an experiment
+        if composed.model[name] is not None:
+            model[name] = composed.model[name]
     for key in keys:
-        if key == "model" or key.startswith("model."):
+        if key in ("model", "size") or key.startswith("model."):
             if not _CHANGEABLE_ON_START.fullmatch(key):
                 raise UserError(
                     f"a run that starts from another keeps its {key}: {folder} has weights of its "

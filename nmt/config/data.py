@@ -124,7 +124,7 @@ class ComposedDataConfig(DataConfig):
 
 
 # Keys of `conf/data` only.
-PASSED_ON = ("train", "columns", "encoding", "archive", "url", "opus", "sha256")
+COMPOSED_ONLY_KEYS = ("train", "columns", "encoding", "archive", "url", "opus", "sha256")
 
 
 def pass_on(data: dict[str, Any], sources: str) -> dict[str, Any]:
@@ -146,16 +146,20 @@ def pass_on(data: dict[str, Any], sources: str) -> dict[str, Any]:
             if split in data["sources"]:
                 raise UserError(f"data.{split}={path}: there is a source '{split}' already")
             columns = data.get("columns")
+            if isinstance(columns, list):
+                columns = None if isinstance(path, list) else columns[:2]
             data["sources"][split] = {"kind": FILES, "split": split, "path": path} | {
-                "columns": columns[:2] if isinstance(columns, list) else columns,
+                "columns": columns,
                 "encoding": data.get("encoding"),
             }
             data[split] = 0
             sources += "${data.columns} ${data.encoding}"
-    for key in PASSED_ON:
+    for key in COMPOSED_ONLY_KEYS:
         value = data.pop(key, None)
         if value is not None and f"${{data.{key}}}" not in sources:
-            corpus = "files" if key in ("train", "columns", "encoding") else "tatoeba"
+            corpus = {"archive": "tatoeba", "sha256": "tatoeba", "url": "opus", "opus": "opus"}.get(
+                key, "files"
+            )
             raise UserError(
                 f"data.{key}={value}: no source of data={data.get('name')} reads it; choose "
                 f"data={corpus}, for example"

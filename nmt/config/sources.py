@@ -51,7 +51,7 @@ class SourceConfig:
     # | zip: an archive, zip or .tgz, with one text file of pairs, or two aligned ones
     # | files: a file of pairs, or two aligned files
     # | translations: the same, and the last translation of a text counts
-    # | run: training pairs of another run; with a weight, as many of them as it allows
+    # | run: training pairs of another run; with a weight, a sample as large as the weight asks for
     # | same: the files of another source, used a second time with other settings
     kind: Annotated[str, one_of(*SOURCE_KINDS)] = MISSING
     archive: str | None = None  # zip: a local file, instead of downloading
@@ -189,6 +189,8 @@ def _check_columns(source: SourceConfig, key: str) -> None:
     columns = source.columns
     if columns is None:
         return
+    if len(list_paths(source)) == 2 or source.members:
+        raise UserError(f"{key}.columns={columns}: only tables have columns, leave it out")
     if source.kind in ("phrasebook", PATTERNS) and set(columns) != {0, 1}:
         raise UserError(f"{key}.columns={columns}: the embedded corpus has the columns 0 and 1")
     if len(columns) == 3 and source.split in ("dev", "test"):
@@ -218,4 +220,9 @@ def _check_files(config: DataConfig, name: str) -> None:
     if required and not source.url and not getattr(source, required):
         subject = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
         value = "RUN, the folder of a run" if required == "run" else "FILE"
-        raise UserError(f"{subject} needs {source_key(name, required)}={value}")
+        other = (
+            " or data.opus=CORPUS/VERSION"
+            if config.name == "opus" and required == "archive"
+            else ""
+        )
+        raise UserError(f"{subject} needs {source_key(name, required)}={value}{other}")

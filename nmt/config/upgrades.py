@@ -107,7 +107,7 @@ def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _upgrade_source(source: Any) -> Any:
-    """Return a source with today's kind; two aligned files are one list of them."""
+    """Return a source with today's kind; two aligned files are one list, and have no columns."""
     if not isinstance(source, dict):
         return source
     upgraded = dict(source)
@@ -115,4 +115,6 @@ def _upgrade_source(source: Any) -> Any:
     kind = str(source.get("kind"))
     if kind == "parallel":
         upgraded["path"] = paths
+    if isinstance(upgraded.get("path"), list) or upgraded.get("members"):
+        upgraded["columns"] = None  # stored for files of dev and test, but not read
     return upgraded | ({"kind": _RENAMED_KINDS[kind]} if kind in _RENAMED_KINDS else {})

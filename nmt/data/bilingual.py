@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _TEXT_ELEMENTS = {"g", "hi", "mrk", "pc"}  # other inline elements hold codes
-_LINE_BREAKS = {"lb", "pb", "xlf:lb", "xlf:pb"}
+LINE_BREAKS = {"lb", "pb", "xlf:lb", "xlf:pb"}
 # States of a translation that somebody has still to make or to check: XLIFF 1.2, 2.0.
 _UNFINISHED = re.compile(r"new|needs-.*|initial")
 
-_CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
+CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
 _HEAD = 8192  # bytes in which the header of a catalogue names its encoding
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
@@ -132,7 +132,8 @@ def _read_xliff(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator
 def _read_po(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[BilingualText]:
     """Yield the translations of a catalogue that are neither fuzzy nor obsolete."""
     catalogue = parse_po(decode_po(file.read())[0])
-    _check_languages((None, catalogue.metadata.get("Language")), languages)
+    language = catalogue.metadata.get("Language", "").partition("@")[0]  # sr@latin
+    _check_languages((None, language or None), languages)
     for entry in catalogue.translated_entries():
         forms = entry.msgstr_plural
         line = entry.linenum - 1  # see `parse_po`
@@ -158,7 +159,7 @@ def _read_text(element: Any) -> str:
     for child in element:
         if local_name(child) in _TEXT_ELEMENTS:
             parts.append(_read_text(child))
-        elif _LINE_BREAKS & {child.get(name) for name in ("ctype", "type", "subType")}:
+        elif LINE_BREAKS & {child.get(name) for name in ("ctype", "type", "subType")}:
             parts.append("\n")
         parts.append(child.tail or "")
     return "".join(parts)
@@ -179,7 +180,7 @@ def decode_po(data: bytes) -> tuple[str, str]:
     Raises:
         UserError: it is not in the encoding that its header names.
     """
-    match = _CHARSET.search(data[:_HEAD].decode("latin-1"))
+    match = CHARSET.search(data[:_HEAD].decode("latin-1"))
     return decode(data, match[0] if match and match[0] != "CHARSET" else "utf-8")
 
 

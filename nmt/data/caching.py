@@ -30,8 +30,9 @@ def digest_texts(texts: Sequence[str], *more: str) -> str:
 def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     """Return ``folder``, which ``write`` fills if it is absent or incomplete.
 
-    The files are written into a temporary folder, which is then renamed. A killed process leaves
-    no incomplete folder behind; of two processes that write at once, the first one wins.
+    The files are written into a temporary folder, which is then renamed, so that ``folder`` is
+    never incomplete; a killed process may leave the temporary one. Of two processes that write at
+    once, the first one wins.
 
     Raises:
         UserError: it cannot be written.

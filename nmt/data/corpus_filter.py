@@ -17,7 +17,7 @@ from nmt.data.filtering import (
     choose_length_ratio,
     clean_pair,
     filter_line,
-    find_corrected,
+    find_superseded,
     parse_weight,
     read_head,
 )
@@ -55,8 +55,10 @@ class CorpusFilter:
         self._config, self._log, self._on_reject = config, log, on_reject
         self.length_ratios: dict[str, float] = {}  # by source
         self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
-        self.contexts: dict[str, dict[Pair, str]] = {}  # of ordered sources, by pair
+        # Of ordered sources, by pair: of each time that it occurs.
+        self.contexts: dict[str, dict[Pair, list[str]]] = {}
         self.groups: Groups = {}
+        self.has_groups = False  # whether any accepted pair has a group
         self.rejected: Counter[str] = Counter()  # reason -> lines
         self.lines = 0
         # Training pairs accepted so far, by tag and direction.
@@ -87,12 +89,13 @@ class CorpusFilter:
         rows = self._measure_source(name, rows)
         ratio = self.length_ratios.get(name, 1.0)
         previous = ContextReader(self._config, source)
+        has_contexts = source.ordered and self._config.context > 0
         contexts = self.contexts.setdefault(name, {})
         groups = self.groups.setdefault(name, {})
         corrected: set[int] = set()
         if source.kind == TRANSLATIONS:
             rows = iter(all_rows := list(rows))
-            corrected = find_corrected(all_rows)
+            corrected = find_superseded(all_rows)
         for index, row in enumerate(rows):
             line = parse_row(row)
             context = previous.read(line)
@@ -115,10 +118,11 @@ class CorpusFilter:
             if weights is not None and weight is not None:
                 weights[pair] = weight
             pairs.append(pair)
-            if context:
-                contexts[pair] = context
-            if line.group:
+            if has_contexts:
+                contexts.setdefault(pair, []).append(context)
+            if source.group_column is not None:
                 groups.setdefault(pair, []).append(line.group)
+                self.has_groups |= bool(line.group)
             if is_training:
                 accepted.add(pair)
                 if self._keeps_lines:
@@ -140,11 +144,6 @@ class CorpusFilter:
         if self._config.sources[name].split in ("shares", "train"):
             self.length_ratios[name] = choose_length_ratio(self._config, name, head, self._log)
         return rows
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether any accepted pair has a group."""
-        return any(self.groups.values())
 
     def without_file_overlap(self, pairs: PairsBySource) -> PairsBySource:
         """Return pairs by source, where sources with shares have no side of a dev or test file.

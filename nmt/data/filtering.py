@@ -92,13 +92,11 @@ def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | s
         return "too short"
     if max(words) > config.max_words or max(map(len, pair)) > config.max_characters:
         return "too long"
-    short, long = comparable_lengths(*pair, length_ratio)
-    if long - short > config.length_ratio_margin and long > config.max_length_ratio * short:
-        return "length ratio"
-    return pair
+    limits = config.max_length_ratio, config.length_ratio_margin
+    return "length ratio" if differ_in_length(*pair, length_ratio, *limits) else pair
 
 
-def find_corrected(rows: Sequence[Row]) -> set[int]:
+def find_superseded(rows: Sequence[Row]) -> set[int]:
     """Return the indices of rows whose source has another translation in a later row."""
     corrected: set[int] = set()
     last: dict[str, int] = {}
@@ -111,11 +109,22 @@ def find_corrected(rows: Sequence[Row]) -> set[int]:
     return corrected
 
 
-def comparable_lengths(source: str, target: str, length_ratio: float) -> tuple[float, float]:
-    """Return the shorter and the longer length, in characters of the wordier language."""
+def differ_in_length(
+    source: str, target: str, length_ratio: float, max_ratio: float, margin: float
+) -> bool:
+    """Whether the lengths of a pair differ too much, in characters of the wordier language.
+
+    Args:
+        source: a text.
+        target: its translation.
+        length_ratio: usual number of target characters by source characters.
+        max_ratio: longer side / shorter side.
+        margin: difference in characters that is always allowed.
+    """
     source_length = len(source) * max(length_ratio, 1)
     target_length = len(target) * max(1 / length_ratio, 1)
-    return min(source_length, target_length), max(source_length, target_length)
+    short, long = sorted((source_length, target_length))
+    return long - short > margin and long > max_ratio * short
 
 
 def parse_weight(text: str) -> float | None:

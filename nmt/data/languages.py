@@ -136,20 +136,21 @@ def load_identifier() -> Any:
 def make_identifier(
     languages: tuple[str, str], key: str, *, certainty: float = CERTAIN, among_all: bool = False
 ) -> Callable[[str], str | None]:
-    """Return a function that identifies the language of a text: one of two, or None if uncertain.
+    """Return a function that identifies the language of a text, or returns None if uncertain.
+
+    It returns a code of py3langid, of one of the two languages: see `find_code`.
 
     Args:
         languages: BCP 47 tags.
         key: the option that needs it, for messages.
         certainty: least probability of a language that counts as identified.
-        among_all: also consider all other languages of the package; one is returned as its code.
+        among_all: also consider, and return, all other languages of the package.
 
     Raises:
         UserError: py3langid does not support the languages.
     """
     identifier = copy(load_identifier())
-    codes = [primary_subtag(language) for language in languages]
-    tags = dict(zip(codes, languages, strict=True))
+    codes = list(map(find_code, languages))
     try:
         if among_all and not set(codes) <= set(identifier.labels):
             raise ValueError(f"choose from: {', '.join(sorted(identifier.labels))}")
@@ -160,6 +161,6 @@ def make_identifier(
 
     def identify(text: str) -> str | None:
         code, probability = identifier.classify(text)
-        return tags.get(code, code) if probability >= certainty else None
+        return str(code) if probability >= certainty else None
 
     return identify

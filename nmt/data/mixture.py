@@ -32,9 +32,10 @@ class SourcePairs:
 
 Mixture: TypeAlias = tuple[SourcePairs, ...]  # an epoch, source by source
 PairsBySource: TypeAlias = dict[str, list[Pair]]
-# Source -> pair -> the sentences before it, as `nmt.text.context` puts them before a text.
-Contexts: TypeAlias = Mapping[str, Mapping[Pair, str]]
-# Source -> pair -> its document or speaker, in order: dev and test files may repeat a pair.
+# Source -> pair -> the sentences before it, as `nmt.text.context` puts them before a text: one item
+# for each time that it occurs, in order, as dev and test files may repeat a pair.
+Contexts: TypeAlias = Mapping[str, Mapping[Pair, Sequence[str]]]
+# Source -> pair -> its document or speaker: one item for each time that it occurs, "" for none.
 Groups: TypeAlias = dict[str, dict[Pair, list[str]]]
 
 
@@ -171,16 +172,27 @@ def list_weights(mixture: Sequence[SourcePairs]) -> np.ndarray | None:
 
 
 def to_model_view(
-    config: DataConfig, name: str, pairs: list[Pair], contexts: Mapping[Pair, str] | None = None
+    config: DataConfig,
+    name: str,
+    pairs: list[Pair],
+    contexts: Mapping[Pair, Sequence[str]] | None = None,
 ) -> list[Pair]:
-    """Return the pairs of a source as the model sees them: with direction, tag and context."""
+    """Return the pairs of a source as the model sees them: with direction, tag and context.
+
+    Args:
+        config: the ``data`` group.
+        name: of the source.
+        pairs: in its order.
+        contexts: of each time that a pair occurs; None: it has none.
+    """
     source = config.sources[name]
     views = pairs
     if source.reverse != config.reverse:
         views = [Pair(pair.target, pair.source) for pair in pairs]
     if contexts:
+        remaining = {pair: iter(each) for pair, each in contexts.items()}
         views = [
-            Pair(contexts.get(pair, "") + view.source, view.target)
+            Pair(next(remaining.get(pair, iter(())), "") + view.source, view.target)
             for pair, view in zip(pairs, views, strict=True)
         ]
     if source.tag is None:

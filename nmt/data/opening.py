@@ -55,12 +55,16 @@ def find_format(path: Path) -> str:
 def matching_files(name: str) -> list[Path]:
     """Return the file of this name, or those matching a pattern of ``*``, ``?`` and ``[…]``.
 
-    They are sorted by name. An existing file is taken literally, whatever its name.
+    They are sorted by name. An existing file is taken literally, whatever its name. As in a shell,
+    hidden files match only a pattern that begins with a point.
     """
     path = Path(name).expanduser()  # no shell expands the ~ of data.train=~/corpus.tsv
     if not _PATTERN.search(path.name) or path.exists():
         return [path]
-    return sorted(path.parent.glob(path.name))
+    matches = sorted(path.parent.glob(path.name))
+    if path.name.startswith("."):
+        return matches
+    return [match for match in matches if not match.name.startswith(".")]
 
 
 @contextmanager

@@ -27,12 +27,13 @@ from nmt.data.filtering import (
     read_head,
 )
 from nmt.data.language_check import check_languages
-from nmt.data.languages import make_identifier
+from nmt.data.languages import find_code, make_identifier
 from nmt.data.reading import Line, Row, parse_row, read_rows
 from nmt.data.rejections import check_accepted, write_rejected
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
-from nmt.preparing.files import read_json, write_gzip, write_json
+from nmt.files import write_json
+from nmt.preparing.files import read_json, write_gzip
 from nmt.preparing.inputs import list_files
 from nmt.preparing.minhash import band_keys, shorten, sign
 from nmt.preparing.pool import Task
@@ -155,7 +156,7 @@ def clean_shard(
     """Write the pairs of a shard of a source, their hashes, and its rejected lines."""
     source = config.data.sources[name]
     cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
-    files = list(dict.fromkeys(row.file for row in rows))
+    file_numbers: dict[str, int] = {}
     pairs: list[Pair] = []
     numbers: list[int] = []
     weights: list[float] = []
@@ -169,7 +170,8 @@ def clean_shard(
                 pair = INVALID_WEIGHT
             if isinstance(pair, Pair):
                 pairs.append(pair)
-                numbers.append((files.index(row.file) << _FILE_BITS) + row.number)
+                file_number = file_numbers.setdefault(row.file, len(file_numbers))
+                numbers.append((file_number << _FILE_BITS) + row.number)
                 weights.append(weight or 0.0)
             else:
                 rejected[pair] += 1
@@ -182,7 +184,7 @@ def clean_shard(
     cleaner.write_keys(pairs, _direction(config.data, name), folder)
     info = {
         "source": name,
-        "files": files,
+        "files": list(file_numbers),
         "lines": len(rows),
         "bytes": sum(len(line) for row in rows for line in row.lines),
         "pairs": len(pairs),
@@ -223,7 +225,7 @@ class _Cleaner:
         if prepare.language_certainty is not None:
             languages = data.source_language, data.target_language
             identify = _identifier(languages, prepare.language_certainty)
-            for text, expected in zip(pair, languages, strict=True):
+            for text, expected in zip(pair, map(find_code, languages), strict=True):
                 if identify(text) not in (None, expected):
                     return OTHER_LANGUAGE
         return pair

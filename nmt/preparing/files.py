@@ -16,14 +16,8 @@ import numpy as np
 from nmt.files import replace_atomically
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file atomically."""
-    with replace_atomically(path) as file:
-        file.write((json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
-
-
 def read_json(path: Path) -> Any:
-    """Read a file of `write_json`."""
+    """Read a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -29,6 +29,8 @@ fi
 status=0
 srun --kill-on-bad-exit=0 .venv/bin/python -m nmt.train "${overrides[@]}" || status=$?
 if [[ $status == 75 || $status -gt 128 ]]; then # told to stop, or killed
-  scontrol requeue "$SLURM_JOB_ID"
+  if [[ ${SLURM_RESTART_COUNT:-0} -lt 20 ]]; then # a job that is killed every time must end
+    scontrol requeue "$SLURM_JOB_ID"
+  fi
 fi
 exit "$status"

@@ -91,7 +91,7 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("training.on_spike=go_back", "training.on_spike", "go_back"),
     ("++training.log_every=7", "training.log_every", 7),
     ("decoding.beam_size=7", "decoding.beam_size", 7),
-    ("decoding.length_penalty=1", "decoding.length_penalty", 1.0),
+    ("decoding.length_penalty=2", "decoding.length_penalty", 2.0),
     ("cache_dir=elsewhere", "cache_dir", "elsewhere"),
     ("data.archive=a.zip", "data.sources.pairs.archive", "a.zip"),
     ("data.rejected_file=r.txt", "data.rejected_file", "r.txt"),
@@ -297,6 +297,16 @@ def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: P
     assert job(start, *corpus, "data.reverse=true").data.languages == ("es", "en")
     named = job(start, *corpus, "data.source_language=ca", "data.target_language=en")
     assert named.data.languages == ("ca", "en")
+
+
+def test_an_experiment_gives_adapters_and_dropout_to_a_run_that_starts_from_another(
+    tmp_path: Path,
+) -> None:
+    run = Run(tmp_path / "one", "data=tatoeba")
+    start = ("data=tatoeba", f"training.start_from={run.path}")
+    assert job(*start, "experiment=tatoeba_60m").model.dropout == 0.1
+    assert job(*start, "experiment=tatoeba_60m", "model.dropout=0.2").model.dropout == 0.2
+    assert "keeps its size: " in complaint(lambda: job(*start, "size=s"))
 
 
 def test_a_run_that_learns_corrections_trains_as_the_other_did(tmp_path: Path) -> None:

@@ -218,6 +218,18 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "example",
         ),
         (
+            ["data.opus=a/v1"],
+            "data.opus=a/v1: no source of data=phrasebook reads it; choose data=opus, for example",
+        ),
+        (
+            ["data=opus", *LANGUAGES],
+            "data=opus needs data.archive=FILE or data.opus=CORPUS/VERSION",
+        ),
+        (
+            ["data=files", *LANGUAGES, "data.train=[a.es,a.en]", "data.columns=[1,0]"],
+            "data.sources.pairs.columns=[1, 0]: only tables have columns, leave it out",
+        ),
+        (
             ["data.train=a"],
             "data.train=a: no source of data=phrasebook reads it; choose data=files, for example",
         ),

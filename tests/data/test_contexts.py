@@ -11,7 +11,7 @@ from sample_corpora import complaint, configure, load_text
 from nmt.config import SourceConfig, TokenizerConfig
 from nmt.config.data import check_data, list_reserved
 from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
-from nmt.data.corpus import Corpus
+from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import fit_contexts
 from nmt.data.mixture import to_source_view
 from nmt.data.splitting import Pair
@@ -55,6 +55,19 @@ def test_an_empty_line_begins_another_document(tmp_path: Path) -> None:
     lines: list[tuple[str, ...]] = [*LINES[:2], ("", ""), *LINES[2:]]
     assert contexts_of(load(tmp_path, lines).train)["Luis duerme."] == ""
     assert contexts_of(load(tmp_path, [*LINES]).train)["Luis duerme."] == "Ella ríe."
+
+
+def test_a_pair_that_a_dev_file_repeats_has_the_context_of_each_line(tmp_path: Path) -> None:
+    sources = {}
+    dev = [*LINES[:2], ("Sí.", "Yes."), ("", ""), ("Sí.", "Yes.")]
+    for split, lines in (("train", LINES[2:]), ("dev", dev)):
+        path = tmp_path / f"{split}.tsv"
+        path.write_text("".join("\t".join(line[:2]) + "\n" for line in lines), encoding="utf-8")
+        sources[split] = SourceConfig(kind="files", path=str(path), split=split, ordered=True)
+    corpus = load_corpus(configure(sources, context=1), cache_dir=tmp_path)
+    assert [split_context(pair.source)[0].replace(CONTEXT_MARK, "").strip() for pair in corpus.dev][
+        2:
+    ] == ["Ella ríe.", ""]
 
 
 def test_sources_without_an_order_have_no_contexts(tmp_path: Path) -> None:

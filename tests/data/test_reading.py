@@ -23,6 +23,7 @@ from nmt.data import embedded, lines
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.evaluation_sets import read_parallel
 from nmt.data.lines import LONGEST_LINE
+from nmt.data.opening import matching_files
 from nmt.data.splitting import Pair
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -542,3 +543,10 @@ def test_the_longest_line(tmp_path: Path, over: int, end: str, split: str) -> No
     corpus = load_corpus(config, cache_dir=tmp_path)
     assert corpus.lines == 2 + accepted
     assert corpus.rejected == ({"line over 1 MiB": 1} if over else {})
+
+
+def test_hidden_files_match_no_pattern_but_a_hidden_one(tmp_path: Path) -> None:
+    for name in ("a.tsv", "._a.tsv", ".partial-1-a.tsv"):
+        (tmp_path / name).touch()
+    names = [[path.name for path in matching_files(f"{tmp_path}/{p}")] for p in ("*.tsv", "._*")]
+    assert names == [["a.tsv"], ["._a.tsv"]]
