@@ -17,7 +17,7 @@ import yaml
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, is_message_format, mark_plain
+from nmt.documents.marked import MarkedText, is_message_format, mark_plain, splice
 from nmt.errors import UserError
 from nmt.text.spans import find_spans, has_letters_outside
 
@@ -78,15 +78,13 @@ class CatalogDocument:
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the catalogue with other texts: see `Document.fill`."""
-        parts = []
-        done = 0
-        for string, segment, translation in zip(
-            self._strings, self.segments, translations, strict=True
-        ):
-            if translation != segment:
-                parts += [self._text[done : string.begin], string.write(translation.text)]
-                done = string.end
-        return "".join([*parts, self._text[done:]]).encode(self._encoding)
+        texts = zip(self._strings, self.segments, translations, strict=True)
+        changes = (
+            (string.begin, string.end, string.write(translation.text))
+            for string, segment, translation in texts
+            if translation != segment
+        )
+        return splice(self._text, changes).encode(self._encoding)
 
 
 def _find_strings(text: str) -> list[_String]:

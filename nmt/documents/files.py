@@ -12,8 +12,8 @@ from nmt.data.encodings import UTF_8, open_text
 from nmt.data.lines import split_lines
 from nmt.documents.formats import Document, DocumentOptions, extract
 from nmt.documents.translating import DocumentReport, translate_document
-from nmt.errors import UserError, attach_filename
-from nmt.files import replace_atomically
+from nmt.errors import UserError
+from nmt.files import write_bytes
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import decode_lines
 from nmt.inference.streaming import make_progress
@@ -103,25 +103,13 @@ def write_translated(
             progress.update(task, total=total, completed=done, count=done, rate=rate)
 
         data, report = translate_document(document, translator, request, advance)
-    _write(data, output)
-    _warn(report)
-    terms.add(report.terms)
-
-
-def _write(data: bytes, output: Path | None) -> None:
     if output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-        return
-    try:
-        if output.exists() and not output.is_file():  # a pipe
-            with attach_filename(output):
-                output.write_bytes(data)
-        else:
-            with replace_atomically(output) as file:
-                file.write(data)
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}") from error
+    else:
+        write_bytes(output, data)
+    _warn(report)
+    terms.add(report.terms)
 
 
 def _warn(report: DocumentReport) -> None:

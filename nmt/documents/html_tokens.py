@@ -13,6 +13,7 @@ INLINE = frozenset(
     span strike strong sub sup time tt u""".split()
 )
 EMPTY = frozenset("embed img input wbr".split())  # inside of a sentence, without content
+VOID = EMPTY | frozenset("area base br col hr link meta source track".split())  # without content
 _TAG = re.compile("<[A-Za-z/!?]")
 
 
@@ -62,8 +63,10 @@ class _Tokenizer(HTMLParser):
         self._add("start", tag, is_kept=is_kept)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        kind = "start" if tag in EMPTY or tag == "br" else "other"
-        self._add(kind if tag in INLINE | EMPTY | {"br"} else "end", tag)
+        if tag in VOID:
+            self.handle_starttag(tag, attrs)
+        else:
+            self._add("other" if tag in INLINE else "end", tag)
 
     def handle_endtag(self, tag: str) -> None:
         self._add("end", tag)

@@ -19,7 +19,7 @@ from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.markdown_inline import Element, Reader, Writer, replace_alt
 from nmt.documents.markdown_parser import Item, MarkdownParser, describe
-from nmt.documents.marked import MarkedText, has_letters, mark_plain
+from nmt.documents.marked import MarkedText, has_letters, mark_plain, splice
 
 # A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
 _FRONT = re.compile(
@@ -131,8 +131,10 @@ class MarkdownDocument:
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the document with other texts: see `Document.fill`."""
-        parts = []
-        done = 0
+        return splice(self._text, self._list_changes(translations)).encode(self._encoding)
+
+    def _list_changes(self, translations: Sequence[MarkedText]) -> Iterator[tuple[int, int, str]]:
+        """Yield the characters [begin, end) that other texts replace, and what is written there."""
         remaining = iter(translations)
         for passage, before, text in self._passages:
             unchanged = text.without_kept()
@@ -145,9 +147,7 @@ class MarkdownDocument:
             ]
             if translation != unchanged or elements != before:
                 begin, end = self._find_original(passage.begin), self._find_original(passage.end)
-                parts += [self._text[done:begin], self._write(passage, elements, translation)]
-                done = end
-        return "".join([*parts, self._text[done:]]).encode(self._encoding)
+                yield begin, end, self._write(passage, elements, translation)
 
     def _find_original(self, at: int) -> int:
         return at + bisect_left(self._returns, at)

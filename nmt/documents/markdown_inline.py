@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from markdown_it.token import Token
 
+from nmt.documents.html_tokens import VOID
 from nmt.documents.markdown_parser import (
     TEXTS,
     Item,
@@ -22,7 +23,6 @@ from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters, mar
 
 _EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}  # HTML tags
 _KEPT = frozenset("code kbd math output samp script style svg textarea var".split())
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _KEPT_ATTRIBUTE = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bnotranslate\b""")
 
@@ -292,7 +292,7 @@ def _pair_tags(tokens: list[Token]) -> dict[int, int]:
             if match[1]:
                 if opened and opened[-1][1] == name:
                     pairs[opened.pop()[0]] = i
-            elif not token.content.endswith("/>") and name not in _VOID:
+            elif not token.content.endswith("/>") and name not in VOID:
                 opened.append((i, name))
     return pairs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -184,3 +184,13 @@ def has_only_symbols(text: str) -> bool:
     """Whether a text is nothing but private characters, which a font of symbols draws."""
     symbols = text.strip()
     return bool(symbols) and all(ord(sign) in _KEPT for sign in symbols)
+
+
+def splice(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """Return a text with other characters in place of some: ``(begin, end, new)`` in order."""
+    parts: list[str] = []
+    done = 0
+    for begin, end, new in changes:
+        parts += [text[done:begin], new]
+        done = end
+    return "".join([*parts, text[done:]])

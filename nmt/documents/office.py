@@ -92,7 +92,9 @@ def _name_language(data: bytes, options: DocumentOptions) -> bytes:
     source, target = primary_subtag(options.source_language), options.target_language.encode()
     if target == b"und":
         return data
-    language, _, region = target.partition(b"-")
+    language, _, subtags = target.partition(b"-")
+    found = re.search(rb"(?:^|-)([A-Za-z]{2}|[0-9]{3})(?=-|$)", subtags)  # not a script: zh-Hans
+    region = found[1] if found else b""
 
     def is_source(tag: bytes) -> bool:
         return primary_subtag(tag.decode()) == source

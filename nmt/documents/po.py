@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import polib
 
-from nmt.data.bilingual import decode_po, parse_po
+from nmt.data.bilingual import CHARSET, decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.errors import UserError
 from nmt.text.spans import find_spans, keep_spans, restore_spans
 
-_CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
+_NO_CHARSET = "charset=CHARSET"  # of a template, which gettext cannot compile with other than ASCII
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _DEFAULT_FORMS = 2
 _MOST_FORMS = 9  # polib reads one digit; Arabic has six
@@ -93,7 +93,10 @@ class PoDocument:
                 texts = [translation.text for _, translation in pairs]
                 self._replace(message, lines, texts)
         next(filled, None)  # `strict` finds a surplus only here
-        return self._encode("".join(lines))
+        text = "".join(lines)
+        if lines != self._lines:
+            text = text.replace(_NO_CHARSET, "charset=UTF-8", 1)
+        return self._encode(text)
 
     def _replace(self, message: _Message, lines: list[str], translations: list[str]) -> None:
         """Write one message; the number of items of ``lines`` stays the same."""
@@ -115,7 +118,7 @@ class PoDocument:
             lines[at] = ""
             at += 1
         texts = [
-            _wrap(_add_mnemonic(text, _find_mnemonic(source)), source)
+            _copy_outer_line_breaks(_add_mnemonic(text, _find_mnemonic(source)), source)
             for text, source in zip(translations, message.texts, strict=True)
         ]
         if message.forms:
@@ -134,7 +137,7 @@ class PoDocument:
         try:
             return text.encode(self._encoding)
         except UnicodeError:  # a language with other characters
-            return _CHARSET.sub("UTF-8", text, count=1).encode()
+            return CHARSET.sub("UTF-8", text, count=1).encode()
 
     def _name_language(self, header: str) -> str:
         tag = self._language.replace("-", "_")
@@ -167,7 +170,7 @@ def _add_mnemonic(text: str, sign: str) -> str:
     return restore_spans(re.sub(r"(?=[^\W\d_])", sign, kept.text, count=1), kept.values)[0]
 
 
-def _wrap(text: str, source: str) -> str:
+def _copy_outer_line_breaks(text: str, source: str) -> str:
     """Return a text that begins and ends with line breaks where its source does."""
     core = source.strip("\n")
     begin = source.index(core)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from nmt.data.encodings import decode
 from nmt.documents.cues import Cue, Sentence
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters
+from nmt.documents.marked import MarkedText, has_letters, splice
 from nmt.errors import UserError
 from nmt.text.sentences import split_sentences
 
@@ -68,15 +68,13 @@ class SubtitleDocument:
         """Return the subtitles with other sentences: see `Document.fill`."""
         newline = re.search(r"\r\n|\r|\n", self._text)
         line_end = newline[0] if newline else "\n"
-        parts: list[str] = []
-        done = 0
-        for sentence, translation in zip(self._sentences, translations, strict=True):
-            if translation == sentence.marked.without_kept():
-                continue
-            for cue, text in zip(sentence.cues, sentence.fill(translation), strict=True):
-                parts += [self._text[done : cue.begin], text.replace("\n", line_end)]
-                done = cue.end
-        return "".join([*parts, self._text[done:]]).encode(self._encoding)
+        changes = (
+            (cue.begin, cue.end, text.replace("\n", line_end))
+            for sentence, translation in zip(self._sentences, translations, strict=True)
+            if translation != sentence.marked.without_kept()
+            for cue, text in zip(sentence.cues, sentence.fill(translation), strict=True)
+        )
+        return splice(self._text, changes).encode(self._encoding)
 
     def _group(self) -> Iterator[list[Cue]]:
         """Yield the cues of each segment; cues without letters are left out."""

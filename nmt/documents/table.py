@@ -15,7 +15,13 @@ from typing import NamedTuple
 from nmt.data.columns import list_names
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, is_message_format, mark_plain
+from nmt.documents.marked import (
+    MarkedText,
+    has_letters,
+    is_message_format,
+    mark_plain,
+    splice,
+)
 from nmt.errors import UserError
 
 _DELIMITERS = ",;\t"
@@ -62,15 +68,14 @@ class TableDocument:
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the table with other texts: see `Document.fill`."""
-        parts = []
-        done = 0
-        for cell, segment, translation in zip(
-            self._cells, self.segments, translations, strict=True
-        ):
-            if translation != segment:
-                parts += [self._text[done : cell.begin], self._write(cell, translation.text)]
-                done = cell.end
-        return "".join([*parts, self._text[done:]]).encode(self._encoding)
+        changes = (
+            (cell.begin, cell.end, self._write(cell, translation.text))
+            for cell, segment, translation in zip(
+                self._cells, self.segments, translations, strict=True
+            )
+            if translation != segment
+        )
+        return splice(self._text, changes).encode(self._encoding)
 
     def _write(self, cell: _Cell, value: str) -> str:
         escaped = value.replace('"', '""')

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, mark_plain
+from nmt.documents.marked import MarkedText, mark_plain, splice
 
 _LINE = re.compile(r"[^\n]*(?:\n|$)")
 # White space, and the signs of a quotation in an e-mail.
@@ -33,18 +33,13 @@ class TextDocument:
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the text with other paragraphs: see `Document.fill`."""
-        parts = []
-        done = 0
-        for (begin, end), segment, translation in zip(
-            self._spans, self.segments, translations, strict=True
-        ):
-            is_same = translation == segment
-            parts += [
-                self._text[done:begin],
-                self._text[begin:end] if is_same else translation.text,
-            ]
-            done = end
-        return "".join([*parts, self._text[done:]]).encode(self._encoding)
+        texts = zip(self._spans, self.segments, translations, strict=True)
+        changes = (
+            (*span, translation.text)
+            for span, segment, translation in texts
+            if translation != segment
+        )
+        return splice(self._text, changes).encode(self._encoding)
 
 
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:

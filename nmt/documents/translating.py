@@ -167,7 +167,8 @@ def match_endings(source: str, text: str, words: Sequence[Word] = ()) -> tuple[s
         )
         for word in words
     )
-    shorter = "".join(sign for at, sign in enumerate(text) if at not in cuts)
+    removed = set(cuts)
+    shorter = "".join(sign for at, sign in enumerate(text) if at not in removed)
     return shorter, [word for word in moved if word.begin < word.end]
 
 

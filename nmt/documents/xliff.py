@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from nmt.data.bilingual import LINE_BREAKS
 from nmt.data.languages import are_variants, covers_tag
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters, is_message_format
@@ -48,7 +49,6 @@ _PAIRS = {
     "sm": (Role.START, "m", ("id",)),
     "em": (Role.END, "m", ("startRef",)),
 }
-_LINE_BREAKS = {"lb", "pb", "xlf:lb", "xlf:pb"}
 _WRITTEN_BREAK = re.compile(r"\s*<br\b|LINE_BREAK\b")
 _WRITTEN_PAIR = re.compile(r"(START|CLOSE)_(\w+?)(?:_\d+)?")  # identifiers that Angular gives
 # Elements of a translation that is not there yet; any other one is content.
@@ -171,6 +171,12 @@ class _Exchange:
                 unit.segments.append(segment)
         return unit
 
+    def _has_content(self, target: Element) -> bool:
+        return bool("".join(target.itertext()).strip()) or any(
+            local_name(element, self._namespace) not in _FRAMES
+            for element in target.iterdescendants("*")
+        )
+
     def _classify(self, element: Element) -> Inline:
         """Return what an element is inside of a text."""
         name = local_name(element, self._namespace)
@@ -207,7 +213,7 @@ class _Exchange:
         prefix = f"{named.prefix}:" if named.prefix else ""
         if unit.target is not None:
             begin, after_tag, _, end = spans[unit.target]
-            tag = re.sub(r"\s*/?>\Z", ">", text[begin:after_tag])
+            tag = _open_tag(text[begin:after_tag])
         else:
             source = self._find(unit.source.getparent(), "source")
             begin = end = spans[unit.source].end
@@ -256,12 +262,6 @@ class _Xliff1(_Exchange):
             return False
         text, original = ("".join(each.itertext()).split() for each in (target, source))
         return text != original or get_attribute(stated, "state") not in _UNTRANSLATED
-
-    def _has_content(self, target: Element) -> bool:
-        return bool("".join(target.itertext()).strip()) or any(
-            local_name(element, self._namespace) not in _FRAMES
-            for element in target.iterdescendants("*")
-        )
 
     def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
         return [self._place_target(unit, content, "needs-review-translation")]
@@ -316,14 +316,19 @@ class _Tmx(_Exchange):
             variants = unit.findall(self._qualify("tuv"))
             sources = [each for each in variants if are_variants(_get_language(each), language)]
             target = self._options.target_language
-            if not sources or any(are_variants(_get_language(each), target) for each in variants):
+            targets = [each for each in variants if are_variants(_get_language(each), target)]
+            filled = [seg for each in targets if (seg := self._find(each, "seg")) is not None]
+            if not sources or any(map(self._has_content, filled)):
                 continue
             source = self._find(sources[0], "seg")
             if source is not None:
-                yield self._make_unit(source, [source], None)
+                yield self._make_unit(source, [source], filled[0] if filled else None)
 
     def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
         text, spans = self._document.text, self._document.spans
+        if unit.target is not None:
+            begin, after_tag, _, end = spans[unit.target]
+            return [(begin, end, f"{_open_tag(text[begin:after_tag])}{content}</seg>")]
         variant = unit.source.getparent()
         end = spans[variant].end
         language = set_attribute("<tuv>", "xml:lang", self._options.target_language)
@@ -359,6 +364,11 @@ def extract(data: bytes, options: DocumentOptions) -> _Exchange:
     raise UserError(f"the document is {shown}: convert it to XLIFF 1.2, XLIFF 2.0 or TMX 1.4")
 
 
+def _open_tag(tag: str) -> str:
+    """Return the start tag of an element with content, given that of one that may have none."""
+    return re.sub(r"\s*/?>\Z", ">", tag)
+
+
 def _classify_placeholder(element: Element) -> Inline:
     """Return what an element without text is: a line break, an image, a tag, or like a noun."""
     names = ("ctype", "type", "subType")
@@ -370,7 +380,7 @@ def _classify_placeholder(element: Element) -> Inline:
     )
     if pair:
         return Inline(Role.START if pair[1] == "START" else Role.END, f"tag {pair[2]}")
-    if kinds & _LINE_BREAKS or any(_WRITTEN_BREAK.match(each or "") for each in written):
+    if kinds & LINE_BREAKS or any(_WRITTEN_BREAK.match(each or "") for each in written):
         return Inline(Role.BREAK)
     return Inline(Role.EMPTY if "image" in kinds else Role.KEPT)
 

@@ -25,8 +25,8 @@ class Difference:
     run_log_prob: float  # nats
     export: str
     export_log_prob: float  # nats
-    # "tie": two translations of the same log-probability; "search": the export gives the run's
-    # translation the run's log-probability, but its search ends elsewhere; "weights": neither.
+    # "tie": both translations have the same log-probability; "search": the export gives the run's
+    # translation the run's log-probability, but finds another; "weights": it gives another one.
     cause: str
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Comparison:
 
     @property
     def wrong(self) -> list[Difference]:
-        """Differences that rounding does not explain."""
+        """Differences that neither rounding nor the search explains: the weights differ."""
         return [difference for difference in self.differences if difference.cause == "weights"]
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from nmt.config import Config
 from nmt.config.data import list_tags
 from nmt.errors import UserError
-from nmt.files import write_json
+from nmt.files import replace_folder, write_json
 from nmt.formats.comparison import Comparison, compare, read_samples
-from nmt.formats.folder import replace_folder
 from nmt.formats.manifest import MANIFEST_FILE, make_manifest
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
@@ -161,12 +160,18 @@ def _write(
         settings: dict[str, Any] = {"positions": positions, "quantization": quantization}
         tflite.write(model, tokenizer, config.decoding, folder, **settings)
         details["signature"] = tflite.describe_signature(positions)
-        exported = tflite.translate(folder, sources)
+        exported = tflite.translate(
+            folder,
+            sources,
+            tags=list_tags(config.data),
+            language=config.data.languages[0],
+            context=config.data.context,
+        )
     elif format_name == "transformers":
         from nmt.formats.marian import writing
 
         writing.write(model, tokenizer, config, folder)
-        exported = _translate(writing.load(folder), sources)
+        exported = _translate(writing.load(folder, config), sources)
     else:
         from nmt.formats import keras_file
 

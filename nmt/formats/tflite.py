@@ -24,6 +24,7 @@ from nmt.inference.segmenting import Segmenter
 from nmt.inference.segments import Segment, SegmentWriter, copy_segment
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 
 MODEL_FILE = "model.tflite"
 SIGNATURE = "serving_default"
@@ -99,10 +100,24 @@ def write(
     tokenizer.save(folder)
 
 
-def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
+def translate(
+    folder: Path,
+    texts: Sequence[str],
+    *,
+    tags: Sequence[str] = (),
+    language: str = UNKNOWN_LANGUAGE,
+    context: int = 0,
+) -> list[Translation]:
     """Translate with a model, loaded as its users load it.
 
     Each text is one segment; of a text that is longer than the model holds, the end is left out.
+
+    Args:
+        folder: of the export.
+        texts: sources.
+        tags: words that may begin a text, such as ``<2en>``.
+        language: BCP 47 tag of the texts.
+        context: previous sentences that may stand before each.
     """
     import tensorflow as tf
 
@@ -112,7 +127,9 @@ def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
         interpreter = tf.lite.Interpreter(str(folder / MODEL_FILE))
     run = interpreter.get_signature_runner(SIGNATURE)
     positions = run.get_input_details()["source"]["shape"][1]
-    segmenter = Segmenter(tokenizer, sys.maxsize, unit="line")
+    segmenter = Segmenter(
+        tokenizer, sys.maxsize, tags, unit="line", language=language, context=context
+    )
     writer = SegmentWriter(tokenizer)
     translated = []
     for text in segmenter.segment_all(texts):

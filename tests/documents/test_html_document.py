@@ -52,6 +52,17 @@ def copy(document: HtmlDocument) -> bytes:
     return document.fill([segment.without_kept() for segment in document.segments])
 
 
+@pytest.mark.parametrize("end", [">", "/>", " />"])
+def test_elements_without_content_may_be_written_as_in_xml(end: str) -> None:
+    description = f'<head><meta name="description" content="Hola"{end}</head>'
+    assert fill(description, Hola="Hello") == description.replace("Hola", "Hello")
+    kept = f'<p>Mira <img translate="no" alt="Hola"{end} esto.'
+    assert [segment.text for segment in read(kept).segments] == [
+        segment.text for segment in read('<p>Mira <img translate="no" alt="Hola"> esto.').segments
+    ]
+    assert read(f'<p><img alt="Hola"{end}').segments[0].text == "Hola"
+
+
 def test_titles_are_texts_where_the_parser_reads_them_as_scripts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -241,6 +241,8 @@ def test_translated_text_is_checked_in_its_language() -> None:
     [
         ("en", 'fo:language="en" fo:country="none"'),
         ("en-GB", 'fo:language="en" fo:country="GB"'),
+        ("zh-Hans", 'fo:language="zh" fo:country="none"'),
+        ("zh-Hant-TW", 'fo:language="zh" fo:country="TW"'),
     ],
 )
 def test_odt_text_is_checked_in_its_language(target: str, expected: str) -> None:

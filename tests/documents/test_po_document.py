@@ -348,3 +348,12 @@ def squash(text: str) -> str:
 def test_damaged_catalogues_are_refused(damaged: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read(damaged)
+
+
+def test_a_template_names_an_encoding_once_it_has_translations() -> None:
+    template = (HEADER.replace("UTF-8", "CHARSET") + 'msgid "Sí"\nmsgstr ""\n').encode()
+    document = extract(template, "po", DocumentOptions("es", "und"))
+    assert document.fill(document.segments) == template
+    filled = document.fill([MarkedText("Да")]).decode()
+    assert "charset=UTF-8" in filled
+    assert polib.pofile(filled)[0].msgstr == "Да"

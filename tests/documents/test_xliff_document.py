@@ -268,6 +268,15 @@ def test_tmx_gets_a_variant_in_the_target_language() -> None:
     )
 
 
+def test_an_empty_variant_of_tmx_is_filled() -> None:
+    unit = '<tu><tuv xml:lang="es"><seg>Sopa</seg></tuv><tuv xml:lang="en-US">{}</tuv></tu>'
+    tmx = f'<tmx version="1.4"><header srclang="es"/><body>{unit}</body></tmx>'
+    for seg in ("<seg/>", "<seg> </seg>", '<seg x="1"></seg>'):
+        begin = seg.removesuffix("</seg>").strip().removesuffix("/>").removesuffix(">")
+        assert fill(tmx.format(seg), ["Soup"]) == tmx.format(f"{begin}>Soup</seg>")
+    assert get_texts(extract(tmx.format("<seg>Soup</seg>").encode(), TO_ENGLISH)) == []
+
+
 def test_tmx_takes_its_source_language_from_the_options_or_itself() -> None:
     assert get_texts(extract(TMX, DocumentOptions("und", "en"))) == ["La sopa está \uf000 lista"]
     assert get_texts(extract(TMX, DocumentOptions("de", "en"))) == ["Danke"]

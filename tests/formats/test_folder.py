@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nmt.errors import UserError
-from nmt.formats.folder import check_output, replace_folder
+from nmt.files import replace_folder
+from nmt.formats.folder import check_output
 from nmt.formats.manifest import MANIFEST_FILE, check_files, find_damage
 
 
@@ -37,6 +38,23 @@ def test_what_is_no_export_is_not_overwritten(tmp_path: Path) -> None:
         check_output(tmp_path)
     (tmp_path / "thesis.txt").unlink()
     check_output(tmp_path)
+
+
+def test_a_mount_point_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    with pytest.raises(UserError, match="is a mount point: choose a folder inside of it"):
+        check_output(tmp_path)
+    check_output(tmp_path / "new")
+
+
+def test_a_link_stays_and_its_folder_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "latest").symlink_to("first")
+    with replace_folder(tmp_path / "latest") as partial:
+        (partial / "new").touch()
+    assert names(tmp_path) == ["first", "latest"]
+    assert (tmp_path / "latest").is_symlink()
+    assert names(tmp_path / "first") == ["new"]
 
 
 @pytest.mark.parametrize("before", [None, "old"])

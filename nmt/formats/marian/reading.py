@@ -14,7 +14,8 @@ import numpy as np
 from nmt.config import Config
 from nmt.data.paired import PairedTokenizer
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
-from nmt.errors import UserError, attach_filename
+from nmt.errors import UserError
+from nmt.files import replace_folder
 from nmt.formats.marian.names import (
     ACTIVATIONS,
     BIAS,
@@ -78,16 +79,15 @@ def convert(folder: Path, output: Path, languages: tuple[str, str] | None = None
     if output.exists():
         raise UserError(f"{output} exists already: choose another folder with --output")
     marian = read_marian(folder, languages)
-    with attach_filename(output):
-        output.mkdir(parents=True)
-        marian.tokenizer.save(output)
-    run = RunFolder(output.resolve())
-    run.write_config(marian.config)
-    run.write_corpus_record({"converted_from": str(folder)})
-    arrays = {f"model/{name}": array for name, array in marian.weights.items()}
-    run.checkpoints.folder.mkdir()
-    write_arrays(run.checkpoints.best, arrays, {"converted_from": str(folder)})
-    return run
+    with replace_folder(output) as partial:
+        marian.tokenizer.save(partial)
+        run = RunFolder(partial)
+        run.write_config(marian.config)
+        run.write_corpus_record({"converted_from": str(folder)})
+        arrays = {f"model/{name}": array for name, array in marian.weights.items()}
+        run.checkpoints.folder.mkdir()
+        write_arrays(run.checkpoints.best, arrays, {"converted_from": str(folder)})
+    return RunFolder(output.resolve())
 
 
 def read_marian(folder: Path, languages: tuple[str, str] | None = None) -> Marian:

@@ -83,8 +83,12 @@ def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> N
     )
 
 
-def load(folder: Path) -> Translator:
+def load(folder: Path, config: Config) -> Translator:
     """Return a translator for an exported folder, read as by `nmt.convert`.
+
+    Args:
+        folder: of the export.
+        config: of the run, whose search and limits are used, as MarianMT has no such settings.
 
     Raises:
         UserError: see `nmt.formats.marian.reading.read_marian`.
@@ -92,7 +96,7 @@ def load(folder: Path) -> Translator:
     marian = read_marian(folder)
     model = build_model(marian.config, marian.tokenizer.vocabulary_size, precision="float32")
     assign_weights(model.named_weights(), marian.weights, folder)
-    return Translator.from_config(Engines(KerasEngine(model)), marian.tokenizer, marian.config)
+    return Translator.from_config(Engines(KerasEngine(model)), marian.tokenizer, config)
 
 
 def _check_supported(sizes: Any) -> Sizes:
@@ -121,9 +125,18 @@ def _check_supported(sizes: Any) -> Sizes:
 
 
 def _get_models(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
-    """Return the SentencePiece models of source and target."""
+    """Return the SentencePiece models of source and target.
+
+    Raises:
+        UserError: MarianMT does not support the tokenizer.
+    """
+    if tokenizer.slots:
+        raise UserError(
+            "MarianMT has no slots for numbers, URLs and names, with which this run was trained: "
+            "train with tokenizer.slots=0"
+        )
     if isinstance(tokenizer, SentencePieceTokenizer):
-        return tokenizer.model, tokenizer.model
+        return tokenizer.model, tokenizer.target.model
     if isinstance(tokenizer, PairedTokenizer):
         return tokenizer.models
     raise UserError("MarianMT needs SentencePiece models: tokenizer=unigram or bpe")

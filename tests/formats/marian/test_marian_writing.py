@@ -101,7 +101,7 @@ def test_every_form_it_holds_says_the_same(tmp_path: Path, tokenizer: Tokenizer,
     assert theirs == [source, target]  # ids keep their places
     batch = {"source": np.array([source]), "target": np.array([[BOS, *target]])}
     expected = np.asarray(model(batch))
-    loaded = load(tmp_path)
+    loaded = load(tmp_path, config)
     assert isinstance(loaded.engine, KerasEngine)
     logits = np.asarray(loaded.engine.model(batch))
     assert np.ptp(expected) > 0.3
@@ -114,3 +114,24 @@ def test_what_it_cannot_hold_is_said(tmp_path: Path, tokenizer: Tokenizer, setti
     with pytest.raises(UserError, match=f"MarianMT has no {setting}"):
         write(model, tokenizer, config, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tokenizer_with_slots_is_refused(tmp_path: Path) -> None:
+    texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
+    slotted = train_tokenizer(TokenizerConfig("unigram", 400, 0, 1.0, True, 3), texts, str)
+    config, model = make(slotted, [])
+    with pytest.raises(UserError, match=r"MarianMT has no slots .*: train with tokenizer\.slots=0"):
+        write(model, slotted, config, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_targets_keep_their_case_where_sources_are_lower_cased(tmp_path: Path) -> None:
+    texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
+    lowering = train_tokenizer(TokenizerConfig("unigram", 400, 0, 1.0, True, 0), texts, str)
+    config, model = make(lowering, [])
+    write(model, lowering, config, tmp_path)
+    both = read_marian(tmp_path).tokenizer
+    lower, upper = (np.concatenate(both.target.encode([text])).tolist() for text in ("sí", "SÍ"))
+    assert lower != upper
+    [lower, upper] = (ids.tolist() for ids in both.encode(["sí", "SÍ"]))
+    assert lower == upper
