@@ -13,10 +13,11 @@ from rich.console import Console
 from nmt.arguments import (
     Parser,
     add_beam,
-    add_encoding,
     add_engine,
+    add_pairs,
     add_runs,
     add_unit,
+    check_pairs,
     check_unit,
     engine_options,
     non_negative_int,
@@ -24,7 +25,7 @@ from nmt.arguments import (
     run_folders,
 )
 from nmt.errors import UserError, exit_on_user_error
-from nmt.inference.text_files import check_not_input
+from nmt.inference.text_files import check_not_input, check_outputs
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
 from nmt.startup.console import make_console
@@ -89,13 +90,9 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
     data = parser.add_argument_group("data")
-    data.add_argument(
-        "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
-    )
-    data.add_argument("--source", type=Path, help="score on this file instead of a split ...")
-    data.add_argument(
-        "--reference",
-        type=Path,
+    add_pairs(
+        data,
+        "score on",
         nargs="+",
         metavar="FILE",
         help="... with its translations, line by line; several files: all of them are references",
@@ -105,7 +102,6 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="translate a source that has several translations once, and score it against all",
     )
-    add_encoding(data)
     data.add_argument(
         "--join",
         type=positive_int,
@@ -130,11 +126,8 @@ def check(arguments: argparse.Namespace) -> None:
     Raises:
         UserError: two options contradict each other.
     """
+    check_pairs(arguments)
     references = arguments.reference or ()
-    if (arguments.source is None) != (not references):
-        raise UserError("--source and --reference need each other: give both")
-    if arguments.encoding and arguments.source is None:
-        raise UserError("--encoding needs --source and --reference")
     has_several = len(references) > 1
     if (has_several or arguments.all_references) and (arguments.join > 1 or arguments.score):
         raise UserError("--join and --score take one reference per source: leave the others out")
@@ -153,6 +146,7 @@ def check(arguments: argparse.Namespace) -> None:
         )
     groups_file = None if arguments.by_group is True else arguments.by_group
     check_not_input(arguments.output, arguments.source, *references, groups_file)
+    check_outputs({"--output": arguments.output})
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -281,38 +275,59 @@ def _evaluate(
 ) -> dict[str, Any]:
     """Evaluate and perhaps compare, print the results, and return them as JSON."""
     from nmt.inference.evaluation import compare, evaluate
-    from nmt.inference.translator import Translator
 
-    pairs = data.pairs
     options: dict[str, Any] = {
         "language": folder.config.data.languages[1],
         "more_references": data.more_references,
         **_search_options(arguments),
     }
-    evaluation = replace(evaluate(translator, pairs, console, **options), groups=data.groups)
+    other = _load_other(arguments, translator, data.pairs) if arguments.compare else None
+    evaluation = replace(evaluate(translator, data.pairs, console, **options), groups=data.groups)
     title = f"{folder.path.name}, {arguments.source or arguments.split}"
     print_evaluation(title, evaluation, console)
     print_worst(evaluation, arguments.worst, console)
     content = evaluation.as_json()
-    if arguments.compare is not None:
-        other = RunFolder.open(arguments.compare).path
-        unit = translator.segmenter.unit
-        other_translator = Translator.load(other, unit=unit, **engine_options(arguments))
-        contexts = translator.segmenter.context, other_translator.segmenter.context
-        if contexts[1] > contexts[0]:
-            raise UserError(
-                f"{other} reads the sentences before each ({contexts[1]}), and {folder.path} reads "
-                f"{contexts[0]}: give it as --run, and the other as --compare"
-            )
-        if contexts[0] and not contexts[1]:
-            from nmt.data.contexts import remove_contexts
-
-            pairs = remove_contexts(pairs, translator.segmenter.tags)
-        other_evaluation = evaluate(other_translator, pairs, console, **options)
-        comparison = compare(folder.path.name, evaluation, other.name, other_evaluation)
+    if other is not None:
+        other_evaluation = evaluate(*other, console, **options)
+        name = RunFolder.open(arguments.compare).path.name
+        comparison = compare(folder.path.name, evaluation, name, other_evaluation)
         print_comparison(comparison, console)
         content |= comparison.as_json()
     return content
+
+
+def _load_other(
+    arguments: argparse.Namespace, translator: Translator, pairs: Sequence[Pair]
+) -> tuple[Translator, Sequence[Pair]]:
+    """Load the run of ``--compare``; return it with the pairs as it reads them.
+
+    Raises:
+        UserError: it has no weights, reads contexts that the pairs do not have, or does not know a
+            tag of theirs.
+    """
+    from nmt.data.contexts import remove_contexts
+    from nmt.inference.translator import Translator
+    from nmt.text.context import split_tag
+
+    path = RunFolder.open(arguments.compare).path
+    unit = translator.segmenter.unit
+    other = Translator.load(path, unit=unit, **engine_options(arguments))
+    tags, context = translator.segmenter.tags, translator.segmenter.context
+    if other.segmenter.context > context:
+        raise UserError(
+            f"{path} reads the sentences before each ({other.segmenter.context}), and the first "
+            f"run reads {context}: give it as --run, and the other as --compare"
+        )
+    unknown = {split_tag(pair.source, tags)[0].strip() for pair in pairs}
+    unknown -= {"", *other.segmenter.tags}
+    if unknown:
+        raise UserError(
+            f"{path} does not know {min(unknown)}, with which sources begin: compare both on files "
+            "without tags, with --source and --reference"
+        )
+    if context and not other.segmenter.context:
+        pairs = remove_contexts(pairs, tags)
+    return other, pairs
 
 
 def print_evaluation(title: str, evaluation: Evaluation, console: Console) -> None:

@@ -7,12 +7,14 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from processes import command, one_line_error, printed
 
 from nmt import Translator, evaluate, translate
+from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
 pytest_plugins = ("translators",)
@@ -295,3 +297,24 @@ def test_a_length_penalty_is_a_number_of_at_least_0(
     assert ended.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: argument --length-penalty: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--split dev --source a --reference b", "leave it or --source out"),
+        ("--output none/scores.json", "folder none does not exist"),
+    ],
+)
+def test_mistakes_are_found_before_any_work(arguments: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        printed(evaluate, *arguments.split())
+
+
+def test_runs_of_different_tags_are_not_compared(tiny_run: Path) -> None:
+    arguments = evaluate.make_parser().parse_args(["--compare", str(tiny_run)])
+    tagged: Any = SimpleNamespace(segmenter=SimpleNamespace(unit="line", tags=["<2en>"], context=0))
+    pairs = [Pair("Hola.", "Hello."), Pair("<2en> Hola.", "Hello.")]
+    assert evaluate._load_other(arguments, tagged, pairs[:1])[1] == pairs[:1]
+    with pytest.raises(UserError, match="does not know <2en>, with which sources begin"):
+        evaluate._load_other(arguments, tagged, pairs)

@@ -145,7 +145,7 @@ def test_a_head_that_writes_nothing_is_named(tiny_run: Path, tmp_path: Path) -> 
     assert content["systems"][1]["silent_heads"] == ["cross-attention, layer 1, head 2"]
     lines = shown.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("1. "))
-    assert "head writes nothing" in lines[start + 1]
+    assert "head writes next to nothing" in lines[start + 1]
     assert "cross-attention, layer 1, head 2" in lines[start + 1]
     [changed] = content["compared"][0]["weights"]["changed"]
     assert name.endswith(changed)

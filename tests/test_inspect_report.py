@@ -159,7 +159,7 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["report", "--sentences", "0"], "--sentences: must be at least 1, got 0"),
+        (["report", "--sentences", "0"], "--sentences: must be an integer of at least 1, got 0"),
         (
             ["trace", "Sí.", "--length-penalty", "-1"],
             "must be at least 0, got -1",
@@ -168,7 +168,7 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> 
             ["trace", "Sí.", "--length-penalty", "nan"],
             "must be at least 0, got nan",
         ),
-        (["trace", "Sí.", "--beam", "0"], "--beam: must be at least 1, got 0"),
+        (["trace", "Sí.", "--beam", "0"], "--beam: must be an integer of at least 1, got 0"),
         (["align", "--layer", "x"], "--layer: invalid int value: 'x'"),
         (["nothing"], "invalid choice: 'nothing'"),
         ([], "required: command"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from nmt.analysis.tables import print_listings
-from nmt.arguments import Subcommands, add_encoding, add_run
+from nmt.arguments import Subcommands, add_encoding, add_run, check_pair_files
 from nmt.data.cleaning import clean_text
 from nmt.data.evaluation_sets import read_parallel
 from nmt.data.splitting import Pair
@@ -176,12 +176,11 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     inputs = [bool(arguments.sentences), arguments.source is not None, arguments.gold is not None]
     if sum(inputs) != 1:
         raise UserError("give sentences, or --source with --reference, or --gold")
-    if (arguments.source is None) != (arguments.reference is None):
-        raise UserError("--source and --reference need each other: give both")
-    if arguments.encoding and arguments.source is None:
-        raise UserError("--encoding needs --source and --reference")
+    check_pair_files(arguments)
     if arguments.head is not None and arguments.layer is None:
         raise UserError(f"--head {arguments.head} needs --layer")
+    if arguments.mean and (arguments.layer is not None or arguments.best_head):
+        raise UserError("--mean is of all layers and heads: leave --layer and --best-head out")
     if arguments.head is not None and arguments.best_head:
         raise UserError("give --head or --best-head, not both")
     if arguments.gold is not None and (_names_heads(arguments) or arguments.words):

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from nmt.analysis.tables import Listing, print_listings
-from nmt.arguments import Subcommands, add_beam, add_encoding
-from nmt.errors import UserError
-from nmt.files import write_json, write_text
+from nmt.arguments import Subcommands, add_beam, add_pairs, check_pairs
+from nmt.files import make_folder, write_json, write_text
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
@@ -41,12 +40,7 @@ def add(subcommands: Subcommands) -> None:
         help="a run; a folder of runs: all that have saved a checkpoint; a file in the checkpoints "
         "folder of a run; or a text file of translations, one per line",
     )
-    parser.add_argument(
-        "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
-    )
-    parser.add_argument("--source", type=Path, help="compare on this file instead of a split ...")
-    parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
-    add_encoding(parser)
+    add_pairs(parser, "compare on", help="... with its translations, line by line")
     add_beam(parser)
     parser.add_argument(
         "--noise",
@@ -74,10 +68,7 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Compare systems, print the findings and write the report."""
-    if (arguments.source is None) != (arguments.reference is None):
-        raise UserError("--source and --reference need each other: give both")
-    if arguments.encoding and arguments.source is None:
-        raise UserError("--encoding needs --source and --reference")
+    check_pairs(arguments)
     with quiet_start():
         from nmt.analysis.comparison.analysis import analyze
         from nmt.analysis.comparison.report import as_json, describe
@@ -86,7 +77,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         systems = open_systems(arguments.systems, Path(folder))
-        output = _make_output(arguments, systems)
+        path = systems[0].path
+        beside = path.parent.parent.parent if path.suffix == ".npz" else path.parent
+        output = make_folder(arguments.output or beside / NAME)
         files = (arguments.source, arguments.reference) if arguments.source else None
         reader = DataReader(arguments.split, files, arguments.encoding, console.print)
         data = reader.read(systems)
@@ -106,18 +99,6 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     _write_pages(output, analysis, sections, extra)
     write_json(output / f"{NAME}.json", as_json(analysis))
     console.print(f"written to {output}: {NAME}.html, {NAME}.md, {NAME}.json")
-
-
-def _make_output(arguments: argparse.Namespace, systems: list[System]) -> Path:
-    """Create the folder of the results."""
-    path = systems[0].path
-    beside = path.parent.parent.parent if path.suffix == ".npz" else path.parent
-    output: Path = arguments.output or beside / NAME
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{output} cannot be created: {error.strerror}") from error
-    return output
 
 
 def _describe_runs(

@@ -9,9 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.analysis.tables import print_listings
-from nmt.arguments import Subcommands, fraction_of_hundred
-from nmt.errors import UserError
-from nmt.files import write_json, write_text
+from nmt.arguments import Subcommands, percentage
+from nmt.files import make_folder, write_json, write_text
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -38,7 +37,7 @@ def add(subcommands: Subcommands) -> None:
     )
     parser.add_argument(
         "--right",
-        type=fraction_of_hundred,
+        type=percentage,
         default=80.0,
         metavar="S",
         help="a sentence is right if its chrF2++ is S or more, above 0 and up to 100 (%(default)g)",
@@ -55,7 +54,7 @@ def add(subcommands: Subcommands) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print the history of a run, and write it."""
     folder = RunFolder.open(arguments.run)
-    output = arguments.output or folder.path / NAME
+    output = make_folder(arguments.output or folder.path / NAME)
     with quiet_start():
         from nmt.analysis.comparison import history_report as report
         from nmt.analysis.comparison.history import (
@@ -77,10 +76,6 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         console.print(f"{number}. {sentence}")
     console.print()
     print_listings(report.list_tables(history, progress, slices), console)
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{output} cannot be created: {error.strerror}") from error
     page = report.render_history(folder.path.name, history, progress, slices)
     write_text(output / f"{NAME}.html", page)
     write_json(output / f"{NAME}.json", report.as_json(history, progress, slices))

@@ -63,11 +63,9 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
 
     translator = Translator.load(folder.path, unit="line")
     sentences, words = [], []
-    bare = remove_contexts(corpus.test, translator.segmenter.tags)  # contexts are not changed
-    for name, pairs in (
-        ("test", corpus.test),
-        ("changed", change_pairs(bare, random.Random(_SEED))),
-    ):
+    tags = translator.segmenter.tags
+    changed = change_pairs(remove_contexts(corpus.test, tags), random.Random(_SEED), tags)
+    for name, pairs in (("test", corpus.test), ("changed", changed)):
         samples = observe(translator, pairs, model.lexicon)
         for value, correlation in compare_with_log_probs(model, samples).items():
             sentences.append([name, value, *(f"{number:.3f}" for number in correlation)])

@@ -11,7 +11,7 @@ from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_run, positive_int
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
-from nmt.files import write_json, write_text
+from nmt.files import make_folder, write_json, write_text
 from nmt.runs.folder import RunFolder
 from nmt.startup.progress import track
 from nmt.startup.quiet import quiet_start
@@ -54,11 +54,7 @@ def add(subcommands: Subcommands) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Measure and report the heads of a run."""
     folder = RunFolder.open(arguments.run)
-    output = arguments.output or folder.path / "inspection"
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{output} cannot be created: {error.strerror}") from error
+    output = make_folder(arguments.output or folder.path / "inspection")
     with quiet_start():
         from nmt.analysis.heads.report import HeadReport
         from nmt.analysis.heads.statistics import average, sum_up
@@ -67,7 +63,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
 
-        translator = Translator.load(folder.path, engine="keras")
+        translator = Translator.load(folder.path, engine="keras", unit="line")
     dev = read_corpus(folder, console.print).dev
     # Like training, skip pairs that are longer than its rows.
     lengths = count_pair_tokens(translator.tokenizer, dev)

@@ -106,6 +106,12 @@ def test_a_link_opens_everything_that_was_chosen(
     page.evaluate("hash => { location.hash = hash; }", address(run=NEW, view="grid"))
     expect(frame.locator(".grid button")).to_have_count(2 * (3 + 1))
     assert shown_runs(frame) == [NEW]
+    # A later choice adds to those of the link.
+    page.evaluate("hash => { location.hash = hash; }", address(run=NEW, view="lines", heads="1,2"))
+    heads = frame.get_by_role("group", name="Heads")
+    expect(heads.get_by_label("3", exact=True)).to_be_checked()
+    heads.get_by_label("1", exact=True).check()
+    expect(frame.locator(".caption")).to_contain_text("heads 1, 2, 3 in their colours")
     other = open_page(link)
     there = other.frame_locator("iframe")
     expect(there.locator("output")).to_have_text("200 (3 of 4)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from nmt.inference.significance import (
     count_statistics,
 )
 from nmt.startup.quiet import quiet_start
+from nmt.text.context import split_tag
 from nmt.text.noise import SOURCE_CHANGES
 
 _SEED = 1  # of noise
@@ -83,7 +84,7 @@ class PairResult:
     slices: Sequence[SliceResult]
     findings: Sequence[SliceResult]
     leads: Sequence[NgramLead]
-    noise: Mapping[str, PairedTest]  # by kind: whether the difference is another one than on clean
+    noise: Mapping[str, PairedTest]  # by kind: of the same difference as on clean sources
     coverage: Mapping[str, PairedTest]  # "omissions", "additions"
     weights: WeightDifference | None = None
 
@@ -121,8 +122,9 @@ def analyze(
         search: ``beam_size`` and ``length_penalty`` of the outputs.
     """
     run = next((system.run for system in systems if system.run is not None), None)
-    no_words = TrainingWords({}, {})
-    words = no_words if run is None else read_training_words(run, reader.corpus(run))
+    words = TrainingWords({}, {})
+    if run is not None:
+        words = read_training_words(run, partial(reader.corpus, run), console.print)
     every_slice = make_slices(data.sources, data.references, data.languages, words, data.groups)
     slices = drop_repeated(every_slice)
     results = [
@@ -172,11 +174,12 @@ def _measure_run(
             translator, inputs, data.references, request, console
         )
     if noise:
+        sentences = [split_tag(text, translator.segmenter.tags)[1] for text in data.sources]
         for kind, change in SOURCE_CHANGES.items():
             draw = random.Random(f"{_SEED} {kind}")
             sources = [
-                text.removesuffix(bare) + change(bare, draw)  # tags and contexts stay
-                for text, bare in zip(inputs, data.sources, strict=True)
+                text.removesuffix(sentence) + change(sentence, draw)  # tags and contexts stay
+                for text, sentence in zip(inputs, sentences, strict=True)
             ]
             outputs = translate_with_progress(translator, sources, console, **search)
             counted = count_statistics(outputs, data.references, language=data.languages[1])

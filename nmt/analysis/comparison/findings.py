@@ -73,16 +73,15 @@ def _describe_heads(pair: PairResult) -> list[str]:
         silent = sorted(set(result.silent_heads) - set(other.silent_heads))
         if silent and pair.weights is not None:
             is_one = len(silent) == 1
-            heads, whose = ("this head writes", "its") if is_one else ("these heads write", "their")
+            heads = "this head writes" if is_one else "these heads write"
             sentences.append(
-                f"In {result.system.name} {heads} nothing, as {whose} weights are zero: "
-                f"{'; '.join(silent)}."
+                f"In {result.system.name} {heads} next to nothing: {'; '.join(silent)}."
             )
     return sentences
 
 
 def _describe_slice(pair: PairResult, result: SliceResult) -> str:
-    """Return where the systems differ otherwise than elsewhere."""
+    """Describe a slice in which the difference of the systems departs from the rest."""
     _, second = _names(pair)
     inside, outside = result.inside, result.outside
     assert result.test is not None, "only slices that are tested are findings"
@@ -187,5 +186,5 @@ def describe_single(analysis: Analysis) -> list[str]:
         if score < statistics.score()
     ]
     if result.silent_heads:
-        sentences.append(f"Heads that write nothing: {'; '.join(result.silent_heads)}.")
+        sentences.append(f"Heads that write next to nothing: {'; '.join(result.silent_heads)}.")
     return sentences

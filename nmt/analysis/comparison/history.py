@@ -16,7 +16,6 @@ from nmt.analysis.comparison.slices import (
     Slice,
     drop_repeated,
     make_slices,
-    read_source_words,
     read_training_words,
 )
 from nmt.analysis.comparison.stored import METRIC, StoredOutputs, read_dev_outputs
@@ -244,10 +243,6 @@ def translate_history(run: RunFolder, threshold: float, folder: Path, console: C
 
 def slice_history(run: RunFolder, history: History, log: Callable[[str], None]) -> list[Slice]:
     """Return the kinds of sentences of a history; by source words alone without the corpus."""
-    try:
-        words = read_training_words(run, read_corpus(run, log))
-    except UserError as error:
-        log(f"frequencies are those of source words alone: {error}")
-        words = read_source_words(run)
+    words = read_training_words(run, lambda: read_corpus(run, log), log)
     sources, references = zip(*history.pairs, strict=True)
     return drop_repeated(make_slices(sources, references, run.config.data.languages, words))

@@ -43,7 +43,7 @@ class SliceResult:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the systems differ otherwise inside than outside."""
+        """Whether the difference of the systems depends significantly on the slice."""
         return self.p_value is not None and self.p_value <= ALPHA
 
 
@@ -83,7 +83,7 @@ def score_slices(
 def _test(
     first: Statistics, second: Statistics, slices: Sequence[Slice], count: int
 ) -> list[PairedTest]:
-    """Test whether the difference inside of each slice is another one than outside."""
+    """Test whether the difference inside of each slice is that outside."""
     selections = np.stack([each.members for each in slices])
     exchanges = Exchanges(len(first.counts), count)
     return compare_selections(first, second, selections, exchanges, contrasts=True)

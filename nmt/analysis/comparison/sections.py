@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.findings import format_p, get_rate
+from nmt.analysis.comparison.interactions import LEAST
 from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.comparison.words import NgramLead, WordGrid, align_words, rank_changes
 from nmt.analysis.tables import Listing
@@ -102,9 +103,9 @@ def _list_slices(pair: PairResult) -> Listing:
         for each in ordered
     ]
     note = (
-        f"{METRIC} of the sentences of each kind, ordered by evidence. p: whether the difference "
-        "is another one than in all other sentences, corrected for the number of kinds (Holm); – "
-        "for kinds of fewer than 10 sentences."
+        f"{METRIC} of the sentences of each kind, ordered by evidence. p: of the same difference "
+        "in all other sentences, corrected for the number of kinds (Holm); – where fewer than "
+        f"{LEAST} sentences are of the kind, or are not."
     )
     header = ["where …", "sentences", first, second, "difference", "others", "p"]
     return Listing("Kinds of sentences", note, header, rows)
@@ -137,7 +138,7 @@ def _list_noise(analysis: Analysis) -> Listing:
         rows[0].append("–")
         for row, kind in zip(rows[1:], kinds, strict=True):
             row.append(format_cell(tests[kind].p_value) if kind in tests else "–")
-        note += " p: whether the difference is another one than without changes."
+        note += " p: of the same difference without changes."
     return Listing("Noise", note, header, rows)
 
 

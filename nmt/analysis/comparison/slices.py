@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
 from nmt.data.prepared import PreparedCorpus
+from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 from nmt.text.case import LetterCase, recognize_case
 from nmt.text.scripts import primary_subtag
@@ -102,18 +103,28 @@ class TrainingWords:
         return frozenset(word for word, _ in ranked[:_FUNCTION_WORDS])
 
 
-def read_training_words(run: RunFolder, corpus: Corpus) -> TrainingWords:
-    """Return the words that a run was trained on; of a prepared corpus, those of its sources."""
-    if isinstance(corpus, PreparedCorpus):
-        return read_source_words(run)
+def read_training_words(
+    run: RunFolder, read_corpus: Callable[[], Corpus], log: Callable[[str], object]
+) -> TrainingWords:
+    """Return the words that a run was trained on.
+
+    Those of its sources alone, which it kept, if its corpus is prepared or cannot be read.
+
+    Args:
+        run: the run.
+        read_corpus: returns its corpus.
+        log: called with progress messages.
+    """
+    try:
+        corpus = read_corpus()
+    except UserError as error:
+        log(f"frequencies are those of source words alone: {error}")
+        corpus = None
+    if corpus is None or isinstance(corpus, PreparedCorpus):
+        words = run.load_source_words()
+        return TrainingWords(words.counts if words else {}, {})
     pairs = (pair for source in corpus.mixture for pair in source.pairs)
     return TrainingWords.count(remove_contexts(pairs))
-
-
-def read_source_words(run: RunFolder) -> TrainingWords:
-    """Return the words of the training sources that a run kept."""
-    words = run.load_source_words()
-    return TrainingWords(words.counts if words else {}, {})
 
 
 def list_words(text: str) -> list[str]:

@@ -22,13 +22,13 @@ UNIT = "line"  # a source is one segment, as evaluations translate it
 
 _EVALUATION = re.compile(r"evaluation_(.+)\.json")
 # Of other units than lines, of several runs, or by a quantized engine.
-_OTHER_UNITS = re.compile(r"_joined_|_by_sentence|_whole|_with_\d+_more|_int8")
+_NOT_COMPARABLE = re.compile(r"_joined_|_by_sentence|_whole|_with_\d+_more|_int8")
 
 
 class StoredOutputs(NamedTuple):
     """Translations of sentences."""
 
-    pairs: Sequence[Pair]  # bare: without contexts and tags
+    pairs: Sequence[Pair]  # without contexts; a tag stays where none stood
     outputs: Sequence[str]
 
 
@@ -51,7 +51,7 @@ def list_stored(run: RunFolder) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for path in sorted(run.path.glob("evaluation_*.json")):
         match = _EVALUATION.fullmatch(path.name)
-        if match and not _OTHER_UNITS.search(path.name) and is_current(run, path):
+        if match and not _NOT_COMPARABLE.search(path.name) and is_current(run, path):
             name = match[1].removesuffix(f"_{default}")
             files["test" if name == f"split_{TEST}" else name] = path
     dev = run.path / DEV_OUTPUTS_FILE

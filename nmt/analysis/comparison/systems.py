@@ -59,7 +59,7 @@ class EvaluationData:
     """The sentences that systems are compared on."""
 
     name: str
-    pairs: Sequence[Pair]  # bare: without contexts and tags
+    pairs: Sequence[Pair]  # without contexts; a tag stays where none stood
     languages: tuple[str, str]  # BCP 47 tags of source and target
     groups: Sequence[str]  # the document or speaker of each pair; empty: unknown
     stored_as: str | None  # name in the files of stored evaluations; None: of no split
@@ -87,13 +87,15 @@ def open_systems(paths: Iterable[Path], folder: Path) -> list[System]:
     """
     systems: dict[Path, System] = {}
     for path in paths:
+        if path.resolve() in systems:
+            continue
         if path.is_file() and path.suffix == ".npz":
             run = open_run(path)
             model = extract_checkpoint(path, folder / f"checkpoint_{len(systems)}")
             name = f"{run.path.name}, {path.stem}"
-            systems.setdefault(path.resolve(), System(name, path, run, model))
+            systems[path.resolve()] = System(name, path, run, model)
         elif path.is_file():
-            systems.setdefault(path.resolve(), System(path.name, path, None, None))
+            systems[path.resolve()] = System(path.name, path, None, None)
         else:
             for run in find_runs([path]):
                 systems.setdefault(run.path, System("", run.path, run, run))

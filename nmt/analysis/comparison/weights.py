@@ -1,4 +1,4 @@
-"""What differs between the weights of two checkpoints: arrays, and heads that write nothing."""
+"""What differs between the weights of two checkpoints: arrays, and heads with small outputs."""
 
 from __future__ import annotations
 

@@ -35,14 +35,10 @@ class NgramLead(NamedTuple):
 
     words: str
     occurrences: int  # in the references
+    leader: int  # 0: the first system has it right in more sentences; 1: the second one
     right: tuple[int, int]  # occurrences that the first and the second system have
     p_value: float  # of the sign test (corrected for the number of n-grams)
     examples: tuple[int, ...]  # indices of sentences where only the leader has it
-
-    @property
-    def leader(self) -> int:
-        """0 if the first system leads, 1 if the second one does."""
-        return int(self.right[1] > self.right[0])
 
 
 def score_frequencies(
@@ -137,15 +133,17 @@ def _rank_leads(
             ranked.append(ngram)
             chosen.add(ngram)
             covered |= parts
+    leaders = {ngram: int(leads[ngram][1] > leads[ngram][0]) for ngram in ranked}
     return [
         NgramLead(
             " ".join(ngram),
             occurrences[ngram],
+            leader,
             (right[ngram][0], right[ngram][1]),
             p_values[ngram],
-            tuple(only[ngram][int(leads[ngram][1] > leads[ngram][0])][:_EXAMPLES]),
+            tuple(only[ngram][leader][:_EXAMPLES]),
         )
-        for ngram in ranked
+        for ngram, leader in leaders.items()
     ]
 
 

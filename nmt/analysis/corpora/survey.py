@@ -10,12 +10,14 @@ from typing import NamedTuple
 from nmt.analysis.tables import Listing
 from nmt.config import DataConfig
 from nmt.config.sources import PATTERNS, RUN, list_paths, resolve_same_sources
+from nmt.data.bilingual import is_bilingual
 from nmt.data.encodings import UTF_8, find_mark
 from nmt.data.filtering import read_head
 from nmt.data.language_check import find_languages, sample_sides
 from nmt.data.languages import describe_language
-from nmt.data.opening import matching_files, open_unpacked
+from nmt.data.opening import find_format, matching_files, open_unpacked
 from nmt.data.reading import read_rows
+from nmt.data.table_files import PARQUET
 
 _MARK_SIZE = 4  # bytes that a byte order mark may have
 
@@ -62,6 +64,10 @@ def survey_sources(
 
 
 def _find_encoding(path: Path) -> str:
+    """Return the encoding of a file of text; empty for a format that names it itself."""
+    suffix = find_format(path)
+    if suffix == PARQUET or is_bilingual(suffix):
+        return ""
     with open_unpacked(path, "file") as file:
         return find_mark(file.peek(_MARK_SIZE)) or UTF_8
 

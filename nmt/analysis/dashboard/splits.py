@@ -145,7 +145,8 @@ class Splits:
             weights = str(checkpoint)
         else:
             raise UserError(f"{run} has not kept the weights of update {step}.")
-        split = None if name == _DEV else _parse(name)["set"]
+        is_split = name != _DEV and _parse(name)["kind"] != "file"
+        split = _parse(name)["set"] if is_split else None
         return self._attention.compute(
             AttentionRequest(str(folder.path), weights, full_source, reference, split)
         )

@@ -154,7 +154,7 @@ def explain(
     segment = translator.segmenter.segment_whole(sentence)
     source, tokens = np.append(segment.ids, EOS), trace.tokens(trace.finished[0])
     words = group_tokens(tokenizer, tokens)
-    chosen = words if why is None else [words[choose_word(words, why)]]
+    chosen = words if why is None else [_choose_word(words, why, segment.spans)]
     scorer = engine.make_once(ForcedScorer)
     pairs = _choose_others(partial(scorer.score_next, source), tokenizer, tokens, chosen, not_)
     continuations = [
@@ -183,6 +183,12 @@ def explain(
         trace,
         reason,
     )
+
+
+def _choose_word(words: Sequence[TokenWord], why: str, spans: Sequence[str]) -> TokenWord:
+    """Return the word that is asked for, by its text with kept spans."""
+    shown = [word._replace(text=show_spans(word.text, spans)) for word in words]
+    return words[choose_word(shown, why)]
 
 
 def _measure_contributions(

@@ -84,7 +84,7 @@ def read_gold(path: Path) -> list[Gold]:
         UserError: the file cannot be read or is empty, or a line is malformed.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UserError(f"{path} cannot be read: {reason}") from error

@@ -10,11 +10,13 @@ from nmt.analysis.pictures.files import check_suffix, save_figure
 from nmt.analysis.pictures.heatmaps import draw_heads
 from nmt.data.cleaning import clean_text
 from nmt.errors import UserError
+from nmt.files import make_folder, write_text
 from nmt.viewer.page import attention_page
 
 if TYPE_CHECKING:
     from nmt.inference.results import Attention, Translation
     from nmt.inference.translator import Translator
+    from nmt.text.terms import Glossary
 
 PAGE = ".html"
 
@@ -44,6 +46,7 @@ def write_attention(
     sentences: Sequence[str],
     translations: Sequence[Translation | None],
     out: Path,
+    glossary: Glossary | None = None,
 ) -> Iterator[Path]:
     """Write the attention of translated sentences, and yield the path of each file.
 
@@ -54,18 +57,20 @@ def write_attention(
         out: a path that ends in ``.html``: the interactive viewer with all sentences. In the suffix
             of a picture: cross-attention of the last layer, of one sentence. Otherwise a folder:
             one picture per sentence, kind of attention and layer.
+        glossary: of the translations; None: they have none.
 
     Raises:
         UserError: a sentence is too long for the model, or a file cannot be written.
     """
     attentions = [
-        (sentence, _read_attention(translator, sentence, translation, number))
+        (sentence, _read_attention(translator, sentence, translation, glossary, number))
         for number, (sentence, translation) in enumerate(
             zip(sentences, translations, strict=True), start=1
         )
     ]
     if out.suffix.lower() == PAGE:
-        _write_text(out, attention_page(attentions, "Attention"))
+        make_folder(out.parent)
+        write_text(out, attention_page(attentions, "Attention"))
         yield out
         return
     for number, (_, attention) in enumerate(attentions, start=1):
@@ -84,19 +89,17 @@ def write_attention(
 
 
 def _read_attention(
-    translator: Translator, sentence: str, translation: Translation | None, number: int
+    translator: Translator,
+    sentence: str,
+    translation: Translation | None,
+    glossary: Glossary | None,
+    number: int,
 ) -> Attention:
-    attention = None if translation is None else translator.attention(sentence, translation)
+    attention = None
+    if translation is not None:
+        attention = translator.attention(sentence, translation, glossary)
     if attention is None:
         raise UserError(
             f"sentence {number} cannot be drawn: give one sentence that is translated in one go"
         )
     return attention
-
-
-def _write_text(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error

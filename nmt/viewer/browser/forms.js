@@ -37,15 +37,17 @@ export function choices(legend) {
   return group;
 }
 
-// Fills a group with radio buttons or checkboxes, [value, text] pairs, if they have changed.
+// Fills a group with radio buttons or checkboxes, [value, text] pairs, if they have changed. A choice
+// calls the latest change.
 export function fillChoices(group, type, name, options, isChosen, change) {
   const wanted = JSON.stringify(options);
+  group.change = change;
   if (group.dataset.options !== wanted) {
     group.dataset.options = wanted;
     group.fields.replaceChildren(
       ...options.map(([value, text]) => {
         const field = make("input", { type, name, value });
-        field.addEventListener("change", () => change(value, field.checked));
+        field.addEventListener("change", () => group.change(value, field.checked));
         return make("label", {}, field, text);
       }),
     );

@@ -143,10 +143,11 @@ class Viewer {
       this.message.textContent = found ? "" : this.source.nothing;
       if (!found) return;
       this.chosen.runs = found.runs; // keeps these runs when another run is written later
+      // Before reading, so that another sentence can be chosen if this one cannot be read.
+      this.controls.showSentences(this.reader.runs.map(({ name }) => name), found);
       const shown = await this.read(found);
       if (turn !== this.turns) return;
       if (JSON.stringify(this.shown?.found) !== JSON.stringify(found)) this.unpin();
-      this.controls.showSentences(this.reader.runs.map(({ name }) => name), found);
       this.player.show(shown.steps, shown.place);
       if (shown.isFixed) this.player.element.hidden = true;
       this.addPanes(found.runs.length);

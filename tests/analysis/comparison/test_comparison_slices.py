@@ -18,9 +18,10 @@ from nmt.analysis.comparison.slices import (
     frequency_classes,
     list_words,
     make_slices,
-    read_source_words,
     read_training_words,
 )
+from nmt.data.corpus import Corpus
+from nmt.errors import UserError
 from nmt.inference.significance import Statistics, count_statistics
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
@@ -201,11 +202,18 @@ def test_training_words_are_those_of_the_corpus_or_of_the_sources(
 ) -> None:
     """A prepared corpus has no text of its pairs."""
     run = RunFolder.open(tiny_run)
-    words = read_training_words(run, read_corpus(run, lambda line: None))
+    log: list[str] = []
+    words = read_training_words(run, lambda: read_corpus(run, log.append), log.append)
     assert words.source
     assert words.target
     pairs = [(f"rojo w{i}a", f"red v{i}b") for i in range(60)]
-    without_text = read_training_words(run, prepared(plan(tmp_path, pairs)))
-    assert without_text == read_source_words(run)
+    corpus = prepared(plan(tmp_path, pairs))
+    without_text = read_training_words(run, lambda: corpus, log.append)
     assert without_text.source
     assert not without_text.target
+
+    def fail() -> Corpus:
+        raise UserError("it is gone")
+
+    assert read_training_words(run, fail, log.append) == without_text
+    assert log[-1] == "frequencies are those of source words alone: it is gone"

@@ -50,6 +50,15 @@ def test_leads_are_by_evidence_without_what_contains_them() -> None:
     assert find_leads(references, (first, first)) == []
 
 
+def test_the_leader_is_right_in_more_sentences_not_more_often() -> None:
+    references = ["red wine", "red sea", "red hat", "red car", "red red red red red red"]
+    first = ["red wine", "red sea", "red hat", "red car", "no"]
+    second = ["wine", "sea", "hat", "car", references[4]]
+    [red] = find_leads(references, (first, second))
+    assert (red.words, red.leader, red.right) == ("red", 0, (4, 6))
+    assert red.examples == (0, 1)
+
+
 def test_an_ngram_with_more_evidence_than_its_words_is_kept_whole() -> None:
     references = ["do you know", "do you see", "do you go", "do you eat", "you do", "do it"]
     second = ["you do know", "you do see", "you do go", "you do eat", "you do", "do it"]

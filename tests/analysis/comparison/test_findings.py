@@ -114,7 +114,7 @@ def test_noise_omissions_and_heads_are_findings() -> None:
     )
     findings = describe_pair(pair)
     assert findings[1] == (
-        "In b this head writes nothing, as its weights are zero: cross-attention, layer 1, head 2."
+        "In b this head writes next to nothing: cross-attention, layer 1, head 2."
     )
     assert findings[2].startswith("b suffers more with a typing error: chrF2++ ")
     assert findings[3] == ("b leaves out more source content words: 6.2% against 0.0%, p < 0.001.")

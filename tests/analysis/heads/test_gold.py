@@ -89,6 +89,16 @@ def test_a_file_that_is_none(tmp_path: Path, text: str, message: str) -> None:
         read_gold(path)
 
 
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
+    path = tmp_path / "gold.tsv"
+    path.write_text("\ufeff# sí\nsí\u2028no\tyes no\t0-0 1-1\n", encoding="utf-8")
+    [pair] = read_gold(path)
+    assert [len(side) for side in (pair.sentences.source_words, pair.sentences.target_words)] == [
+        2,
+        2,
+    ]
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="No such file"):
         read_gold(tmp_path / "none.tsv")
