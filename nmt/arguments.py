@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import codecs
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nmt.config.decoding import ENGINES, QUANTIZATIONS, UNITS
+from nmt.data.encodings import is_text_encoding
+from nmt.data.splitting import TEST
 from nmt.documents.formats import (
     LINES,
     NAMES,
@@ -118,6 +119,44 @@ def add_encoding(parser: argparse._ActionsContainer) -> None:
         metavar="NAME",
         help="encoding of the input: latin-1, cp1252, utf-16 or another of Python's (utf-8)",
     )
+
+
+def add_pairs(parser: argparse._ActionsContainer, verb: str, **references: Any) -> None:
+    """Add ``--split``, ``--source``, ``--reference`` and ``--encoding``: see `check_pairs`.
+
+    Args:
+        parser: the parser.
+        verb: what the command does with the pairs, for the help.
+        references: options of ``--reference``.
+    """
+    parser.add_argument("--split", help="test, dev or one of data.tests (test)")
+    parser.add_argument("--source", type=Path, help=f"{verb} this file instead of a split ...")
+    parser.add_argument("--reference", type=Path, **references)
+    add_encoding(parser)
+
+
+def check_pairs(arguments: argparse.Namespace) -> None:
+    """Check the options of `add_pairs`; set ``--split`` if no pairs are named.
+
+    Raises:
+        UserError: they contradict each other.
+    """
+    check_pair_files(arguments)
+    if arguments.source is not None and arguments.split is not None:
+        raise UserError("--split names pairs of the run: leave it or --source out")
+    arguments.split = arguments.split or TEST
+
+
+def check_pair_files(arguments: argparse.Namespace) -> None:
+    """Check ``--source``, ``--reference`` and ``--encoding``.
+
+    Raises:
+        UserError: one needs another.
+    """
+    if (arguments.source is None) != (not arguments.reference):
+        raise UserError("--source and --reference need each other: give both")
+    if arguments.encoding and arguments.source is None:
+        raise UserError("--encoding needs --source and --reference")
 
 
 def add_format(parser: argparse._ActionsContainer) -> None:
@@ -283,58 +322,32 @@ def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def encoding(text: str) -> str:
     """Parse the name of a text encoding."""
-    try:
-        codecs.getincrementaldecoder(text)
-        b"a".decode(text, "replace")  # refuses codecs that do not decode to text
-    except (LookupError, ValueError) as error:
+    if not is_text_encoding(text):
         message = f"unknown encoding {text!r}: give a name such as utf-8, latin-1 or utf-16"
-        raise argparse.ArgumentTypeError(message) from error
+        raise argparse.ArgumentTypeError(message)
     return text
 
 
-def positive_int(text: str) -> int:
-    """Parse an integer of at least 1."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return value
+def _number(
+    parse: Callable[[str], float], is_valid: Callable[[Any], bool], rule: str
+) -> Callable[[str], Any]:
+    """Return an argument type: a number that obeys a rule."""
+
+    def convert(text: str) -> float:
+        try:
+            value = parse(text)
+        except ValueError:
+            value = math.nan
+        if not is_valid(value):
+            raise argparse.ArgumentTypeError(f"must be {rule}, got {text}")
+        return value
+
+    return convert
 
 
-def non_negative_int(text: str) -> int:
-    """Parse an integer of at least 0."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
-    return value
-
-
-def non_negative_float(text: str) -> float:
-    """Parse a finite number of at least 0."""
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
-    return value
-
-
-def positive_float(text: str) -> float:
-    """Parse a finite number above 0."""
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
-    return value
-
-
-def fraction(text: str) -> float:
-    """Parse a number above 0 and at most 1."""
-    value = float(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text}")
-    return value
-
-
-def fraction_of_hundred(text: str) -> float:
-    """Parse a number above 0 and at most 100."""
-    value = float(text)
-    if not 0 < value <= 100:
-        raise argparse.ArgumentTypeError(f"must be above 0 and at most 100, got {text}")
-    return value
+positive_int = _number(int, lambda value: value >= 1, "an integer of at least 1")
+non_negative_int = _number(int, lambda value: value >= 0, "an integer of at least 0")
+non_negative_float = _number(float, lambda value: 0 <= value < math.inf, "at least 0")
+positive_float = _number(float, lambda value: 0 < value < math.inf, "above 0")
+fraction = _number(float, lambda value: 0 < value <= 1, "above 0 and at most 1")
+percentage = _number(float, lambda value: 0 < value <= 100, "above 0 and at most 100")

@@ -128,7 +128,8 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
-        # The reader of our output (`| head`) has exited: that is not an error.
-        sys.stderr.close()
+        # The reader of our output (`| head`) has exited: that is not an error. What is buffered
+        # goes nowhere, as Python would fail to write it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status)

@@ -47,21 +47,26 @@ def _replace_non_finite(content: Any) -> Any:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file: atomically, unless ``path`` is a link or no regular file.
+    """Write a text file: see `write_bytes`."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file: atomically, unless ``path`` is a link or no regular file.
 
     A link and a device, such as a terminal, are written through: the user has put them there.
 
     Raises:
         UserError: it cannot be written.
     """
-    try:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            path.write_text(text, encoding="utf-8")
-        else:
-            with replace_atomically(path) as file:
-                file.write(text.encode("utf-8"))
-    except OSError as error:
-        raise explain_write_error(path, error) from error
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        try:
+            with attach_filename(path):
+                path.write_bytes(data)
+        except OSError as error:
+            raise explain_write_error(path, error) from error
+    else:
+        _replace(path, data)
 
 
 def write_inside(folder: Path, name: str, text: str) -> None:
@@ -70,11 +75,28 @@ def write_inside(folder: Path, name: str, text: str) -> None:
     Raises:
         UserError: it cannot be written.
     """
+    _replace(folder / name, text.encode("utf-8"))
+
+
+def _replace(path: Path, data: bytes) -> None:
     try:
-        with replace_atomically(folder / name) as file:
-            file.write(text.encode("utf-8"))
+        with replace_atomically(path) as file:
+            file.write(data)
     except OSError as error:
-        raise explain_write_error(folder / name, error) from error
+        raise explain_write_error(path, error) from error
+
+
+def make_folder(folder: Path) -> Path:
+    """Create a folder, unless it exists, and return it.
+
+    Raises:
+        UserError: it cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be created: {error.strerror}") from error
+    return folder
 
 
 def explain_write_error(path: Path, error: OSError) -> UserError:
@@ -108,6 +130,36 @@ def replace_atomically(path: Path) -> Iterator[BinaryIO]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder that replaces ``folder``, or what it links to, in the end.
+
+    After an exception the temporary folder is removed, and ``folder`` is unchanged.
+
+    Raises:
+        UserError: the temporary folder cannot be created.
+    """
+    folder = folder.resolve()
+    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
+    old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}") from error
+    try:
+        with attach_filename(folder):
+            yield partial
+        if folder.exists():
+            folder.rename(old)
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def digest_file(path: Path) -> str:

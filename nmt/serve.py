@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import socket
 import sys
@@ -91,9 +92,9 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError(f"--port must be from 0 to 65535, got {arguments.port}")
     for name in _MINIMUM_1:
         value = getattr(arguments, name)
-        if not value >= 1:
+        if not 1 <= value < math.inf:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
-    if not arguments.max_wait_ms >= 0:
+    if not 0 <= arguments.max_wait_ms < math.inf:
         raise UserError(f"--max-wait-ms must be at least 0, got {arguments.max_wait_ms}")
     if arguments.queue < arguments.max_work:
         raise UserError(

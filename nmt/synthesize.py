@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nmt.inference.synthesis import Filters
 
 KINDS = ("back", "forward")
+_ROUND_TRIP = 30.0  # chrF2++: default of --min-round-trip
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -84,9 +85,8 @@ def make_parser() -> argparse.ArgumentParser:
     filters.add_argument(
         "--min-round-trip",
         type=non_negative_float,
-        default=30.0,
         metavar="C",
-        help="chrF2++ of the text translated there and back against itself (%(default)s)",
+        help=f"chrF2++ of the text translated there and back against itself ({_ROUND_TRIP:g})",
     )
     return parser
 
@@ -105,6 +105,8 @@ def check(arguments: argparse.Namespace) -> None:
     check_not_input(arguments.output, arguments.file)
     if arguments.output.exists() and not arguments.resume:
         raise UserError(f"{arguments.output} already exists: add --resume to continue it")
+    if arguments.min_round_trip is not None and not arguments.round_trip:
+        raise UserError("--min-round-trip needs --round-trip RUN")
     if arguments.sample and (arguments.beam or arguments.length_penalty is not None):
         raise UserError("--sample does not search: leave --beam and --length-penalty out")
     check_sampling(arguments, is_sampling=arguments.sample, required="--sample")
@@ -141,7 +143,16 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         seed=arguments.seed,
         back_translator=Translator.load(back.path) if back else None,
     )
-    origin = describe_origin(arguments.kind, paths, arguments.file, synthesizer, encoding)
+    origin = describe_origin(
+        arguments.kind,
+        paths,
+        arguments.file,
+        synthesizer,
+        encoding=encoding,
+        back=back.path if back else None,
+        quantization=arguments.quantization,
+        whole=arguments.whole,
+    )
     corpus = SyntheticCorpus(arguments.output, arguments.kind, origin)
     if arguments.resume:
         corpus.resume()
@@ -167,13 +178,14 @@ def _make_filters(arguments: argparse.Namespace, folder: RunFolder) -> Filters:
 
     length_ratios = folder.read_corpus_record().get("length_ratios", {})
     filters = default_filters(folder.config.data, length_ratios)
+    least = _ROUND_TRIP if arguments.min_round_trip is None else arguments.min_round_trip
     return replace(
         filters,
         min_score=arguments.min_score,
         max_repeats=arguments.max_repeats or filters.max_repeats,
         max_length_ratio=arguments.max_length_ratio or filters.max_length_ratio,
         languages=folder.config.data.languages if arguments.language else None,
-        min_round_trip=arguments.min_round_trip if arguments.round_trip else None,
+        min_round_trip=least if arguments.round_trip else None,
     )
 
 

@@ -40,9 +40,9 @@ from nmt.inference.resuming import count_done
 from nmt.inference.streaming import translate_file, translate_pipe
 from nmt.inference.term_report import TermReport
 from nmt.inference.text_files import (
-    check_apart,
     check_encoding,
     check_not_input,
+    check_outputs,
     check_readable,
     open_output,
     open_pipe,
@@ -164,14 +164,10 @@ def check(arguments: argparse.Namespace) -> None:
         _check_resumable(arguments)
     check_decoded(arguments.sentences, arguments.prefix)
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
-    check_not_input(arguments.output, source, arguments.terms)
-    for option, path in (
-        ("--term-report", arguments.term_report),
-        ("--quality", arguments.quality),
-    ):
-        if path:
-            check_not_input(path, source, arguments.terms)
-            check_apart(option, path, arguments.output)
+    reports = {"--term-report": arguments.term_report, "--quality": arguments.quality}
+    for path in (arguments.output, *reports.values()):
+        check_not_input(path, source, arguments.terms)
+    check_outputs({"--output": arguments.output} | reports)
     if arguments.quality:
         _check_quality(arguments)
     if arguments.attention:
@@ -191,6 +187,8 @@ def _check_resumable(arguments: argparse.Namespace) -> None:
         raise UserError(f"--resume cannot read the pipe {arguments.file} again: save it as a file")
     if arguments.nbest > 1:
         raise UserError("--resume counts one line per sentence: leave --nbest out")
+    if arguments.term_report:
+        raise UserError("--term-report counts a whole file: leave --resume out")
 
 
 def _check_quality(arguments: argparse.Namespace) -> None:
@@ -360,7 +358,7 @@ def translate(
             write(translations)
             if arguments.attention:
                 best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
-                draw_attention(translator, arguments.sentences, best, arguments.attention)
+                draw_attention(arguments, translator, best, terms.glossary)
     lost_spans.warn()
 
 
@@ -376,15 +374,17 @@ def format_texts(
 
 
 def draw_attention(
+    arguments: argparse.Namespace,
     translator: Translator,
-    sentences: Sequence[str],
     translations: Sequence[Translation | None],
-    out: Path,
+    glossary: Glossary | None,
 ) -> None:
-    """Draw attention, and print the names of the files."""
+    """Draw the attention of the sentences, and print the names of the files."""
     from nmt.analysis.pictures.attention_files import write_attention
 
-    print(*write_attention(translator, sentences, translations, out), sep="\n", file=sys.stderr)
+    out = arguments.attention
+    paths = write_attention(translator, arguments.sentences, translations, out, glossary)
+    print(*paths, sep="\n", file=sys.stderr)
 
 
 def main() -> None:

@@ -42,7 +42,8 @@ ROOMS = {
     | {"text", "viewer"},
     "analysis": set[str](),
     "analysis.anatomy": {"analysis", "model"},
-    "analysis.pictures": {"data", "errors", "inference", "analysis.anatomy", "model", "viewer"},
+    "analysis.pictures": {"data", "errors", "files", "inference", "analysis.anatomy", "model"}
+    | {"text", "viewer"},
     "analysis.heads": {
         "data",
         "errors",
@@ -74,7 +75,8 @@ ROOMS = {
         "text",
     }
     | {"analysis.anatomy", "analysis.heads", "analysis.pictures", "viewer"},
-    "formats.marian": {"config", "data", "errors", "inference", "model", "runs", "training"},
+    "formats.marian": {"config", "data", "errors", "files", "inference", "model", "runs"}
+    | {"training"},
     "formats": {
         "config",
         "data",
@@ -88,7 +90,7 @@ ROOMS = {
     "documents": {"data", "errors", "files", "inference", "text"},
     "serving": {"data", "documents", "errors", "inference", "text", "viewer"}
     | {"analysis.explaining"},
-    "arguments": {"config", "documents", "errors"},
+    "arguments": {"config", "data", "documents", "errors"},
     # the library's face: `Translator`, `fit` and `explain`
     "nmt": {"analysis.explaining", "inference", "startup", "training"},
 }

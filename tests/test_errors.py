@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,22 @@ def test_an_unknown_backend_is_one_line(
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
     with pytest.raises(type(error)):
         errors.exit_on_user_error(command)
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    """What is still buffered is not written at exit, where Python would fail."""
+    program = (
+        "import sys; from nmt.errors import exit_on_user_error\n"
+        "exit_on_user_error(lambda: print('x' * 100_000, flush=True))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 def test_an_error_is_one_line_whatever_it_quotes(capsys: pytest.CaptureFixture[str]) -> None:

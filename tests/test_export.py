@@ -48,7 +48,7 @@ def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--beam 0", "argument --beam: must be at least 1, got 0"),
+        ("--beam 0", "argument --beam: must be an integer of at least 1, got 0"),
         ("--length-penalty -1", "argument --length-penalty: must be at least 0, got -1"),
         ("--length-penalty nan", "argument --length-penalty: must be at least 0, got nan"),
     ],

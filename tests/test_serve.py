@@ -44,6 +44,8 @@ def refused(*arguments: str | Path) -> str:
         (["--max-sentences", "0"], "--max-sentences must be at least 1, got 0"),
         (["--timeout-s", "0"], "--timeout-s must be at least 1, got 0.0"),
         (["--timeout-s", "nan"], "--timeout-s must be at least 1, got nan"),
+        (["--document-timeout-s", "inf"], "--document-timeout-s must be at least 1, got inf"),
+        (["--max-wait-ms", "inf"], "--max-wait-ms must be at least 0, got inf"),
         (["--max-wait-ms", "-1"], "--max-wait-ms must be at least 0, got -1.0"),
         (["--max-connections", "0"], "--max-connections must be at least 1, got 0"),
         (["--max-document-kb", "0"], "--max-document-kb must be at least 1, got 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,28 @@ def test_the_encoding_of_a_text_is_named_and_recorded(text: Path, parrot_run: Pa
     assert outputs[1].read_bytes() == outputs[0].read_bytes()
     with pytest.raises(UserError, match="was started with encoding 'iso8859-1', got 'cp1252"):
         run_command(*options, "--output", outputs[1], "--encoding", "cp1252", "--resume")
+
+
+@pytest.mark.parametrize(
+    ("option", "before", "after"),
+    [
+        ("round_trip", "--round-trip RUN", "--round-trip COPY"),
+        ("quantization", "--quantization int8", ""),
+        ("whole", "", "--whole"),
+    ],
+)
+def test_a_corpus_resumes_only_with_the_options_that_it_was_started_with(
+    text: Path, parrot_run: Path, option: str, before: str, after: str
+) -> None:
+    runs = {"RUN": str(parrot_run), "COPY": str(text.with_name("copy"))}
+    shutil.copytree(parrot_run, runs["COPY"])
+    command = ["--kind", "forward", "--run", parrot_run, "--file", text]
+    command += ["--output", text.with_name("pairs.tsv")]
+    first, second = ([runs.get(word, word) for word in each.split()] for each in (before, after))
+    run_command(*command, *first)
+    run_command(*command, *first, "--resume")
+    with pytest.raises(UserError, match=f"was started with {option} "):
+        run_command(*command, *second, "--resume")
 
 
 def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:

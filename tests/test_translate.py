@@ -24,6 +24,7 @@ from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.results import Translation
 from nmt.inference.term_report import TermReport
 from nmt.text.context import add_context
+from nmt.text.spans import SLOTS
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -394,6 +395,27 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--terms", "RUN/corpus.json", "--term-report", "RUN/corpus.json", "a"], "be written over"),
     (["--terms", "t", "--term-report", "r", "--output", "r", "Hola."], "need different files"),
     (["--terms", "t", "--term-report", "none/r.tsv", "Hola."], "folder none does not exist"),
+    (
+        ["--terms", "t", "--term-report", "r", "--quality", "r", "Hola."],
+        "--term-report and --quality need different files",
+    ),
+    (["--file", "RUN/corpus.json", "--output", "none/a", "--format", "lines"], "folder none does"),
+    (
+        [
+            "--file",
+            "RUN/corpus.json",
+            "--format",
+            "lines",
+            "--output",
+            "a",
+            "--resume",
+            "--terms",
+            "t",
+            "--term-report",
+            "r",
+        ],
+        "--term-report counts a whole file",
+    ),
     (["--run", "RUN", "--terms", "none.tsv", "Hola."], "none.tsv cannot be read"),
     (["--terms", "t.tsv", "--sample", "Hola."], "--terms needs a search"),
     (["--run", "RUN", "--run", "RUN", "--terms", "t.tsv", "Hola."], "give --run once"),
@@ -403,7 +425,7 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
         "--length-penalty, --coverage-penalty and",
     ),
     (["--mbr", "3", "--no-repeat-ngram", "3", "Hola."], "and --no-repeat-ngram out"),
-    (["--no-repeat-ngram", "-1", "Hola."], "--no-repeat-ngram: must be at least 0, got -1"),
+    (["--no-repeat-ngram", "-1", "Hola."], "must be an integer of at least 0, got -1"),
     (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
     (["--length-penalty", "-1", "Hola."], "--length-penalty: must be at least 0, got -1"),
     (["--length-penalty", "nan", "Hola."], "--length-penalty: must be at least 0, got nan"),
@@ -508,6 +530,20 @@ def test_terms_are_used_and_reported(
     assert (found, unused) == (f"frío\tglacial\t1\t{used}\t", "gato\tcat\t0\t0\t")
     page.write_text("<p>Hoy hace <b>frío</b>.</p>", encoding="utf-8")
     assert "glacial" in translated(capsys, *options, "--file", page).lower()
+
+
+def test_attention_shows_terms_that_stay(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms, page = tmp_path / "terms.tsv", tmp_path / "page.html"
+    terms.write_text("kubernetes\n", encoding="utf-8")
+    options = ("--run", tiny_run, "--terms", terms, "--attention", page)
+    translated(capsys, *options, "Hoy usamos kubernetes.")
+    content = page.read_text(encoding="utf-8")
+    assert "kubernetes" in content
+    assert not any(slot in content or json.dumps(slot)[1:-1] in content for slot in SLOTS)
+    with pytest.raises(UserError, match="sentence 1 cannot be drawn"):
+        translated(capsys, *options, "kubernetes")  # it is copied
 
 
 def test_a_document_comes_back_in_its_format(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,8 +156,9 @@ def _match_long(ours: str, theirs: str) -> Iterator[Match]:
     """Yield matching blocks in linear time; after a difference, the nearest equal characters."""
     at = other_at = 0
     while at < len(ours) and other_at < len(theirs):
-        rests = zip(ours[at:], theirs[other_at:], strict=False)
-        length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], rests))
+        most, length = min(len(ours) - at, len(theirs) - other_at), 0
+        while length < most and ours[at + length] == theirs[other_at + length]:
+            length += 1
         yield Match(at, other_at, length)
         at, other_at = at + length, other_at + length
         for skipped, other_skipped in _SKIPS:

@@ -253,13 +253,13 @@ def compare(
 def name_search(
     decoding: DecodingConfig, *, beam_size: int | None, length_penalty: float | None
 ) -> str:
-    """Return the options of a search for a file name: "beam_4_penalty_0.6" or "greedy"."""
+    """Return the options of a search for a file name: "beam_4_penalty_1" or "greedy"."""
     size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(decoding)
     return "greedy" if size == 1 else f"beam_{size}_penalty_{alpha:g}"
 
 
 def name_apart(folder: Path, name: str, data: str, content: Mapping[str, Any]) -> str:
-    """Return the name of a file in which no scores of other data are.
+    """Return the name of a file that does not overwrite the scores of other data.
 
     Args:
         folder: of the run.

@@ -173,8 +173,8 @@ class Pipeline:
         if isinstance(options, BeamOptions) and isinstance(request, SearchRequest):
             quality = self._quality.model if request.quality else None
             finds_words = request.words or quality is not None
+            segmenter = segmenter.with_glossary(request.glossary)
             if request.glossary is not None:
-                segmenter = segmenter.with_glossary(request.glossary)
                 terms = TermForcer(
                     request.glossary,
                     engine,

@@ -43,7 +43,7 @@ class StoredQuality:
 
         model = QualityModel.load(self._folder) if self._folder else None
         if model is None:
-            run = f"--run {self._folder}" if self._folder else "of a run"
+            run = f"--run {self._folder}" if self._folder else "--run RUN"
             warnings.warn(
                 f"confidence is unknown, as there is no {QUALITY_FILE}: make it by "
                 f"python -m nmt.inspect quality {run}",

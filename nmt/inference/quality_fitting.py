@@ -25,6 +25,7 @@ from nmt.inference.metrics import sentence_scores
 from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.segments import Segment, SegmentWriter
+from nmt.text.context import split_tag
 from nmt.text.noise import change_case, change_punctuation, make_typo, remove_accents
 from nmt.text.words import find_words
 
@@ -147,9 +148,10 @@ def fit_quality(
         UserError: there are too few pairs, or the model has no attention.
     """
     draw = random.Random(seed)
-    pairs = remove_contexts(pairs, translator.segmenter.tags)
+    tags = translator.segmenter.tags
+    pairs = remove_contexts(pairs, tags)
     pairs = draw.sample(pairs, min(len(pairs), _PAIRS))
-    samples = observe(translator, [*pairs, *change_pairs(pairs, draw)], lexicon)
+    samples = observe(translator, [*pairs, *change_pairs(pairs, draw, tags)], lexicon)
     if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
         fitting = min(len(pairs), len(samples))
         raise UserError(
@@ -206,11 +208,18 @@ def fit_curve(predictions: Array, scores: Array) -> tuple[tuple[float, float], .
     return tuple((x, min(max(y, 0.0), 1.0)) for x, y, _ in knots)
 
 
-def change_pairs(pairs: Sequence[Pair], draw: random.Random) -> list[Pair]:
+def change_pairs(
+    pairs: Sequence[Pair], draw: random.Random, tags: Sequence[str] = ()
+) -> list[Pair]:
     """Return pairs whose sources a careless writer could have written, or nobody.
 
     A change is drawn for each pair: of letter case, accents or punctuation, typing errors, other
     sentences appended (and their translations), shuffled words, shuffled letters.
+
+    Args:
+        pairs: without contexts.
+        draw: draws the changes.
+        tags: words that may begin a source; they are not changed.
     """
     changes: list[Callable[[str, random.Random], str]] = [
         change_case,
@@ -221,16 +230,21 @@ def change_pairs(pairs: Sequence[Pair], draw: random.Random) -> list[Pair]:
         _shuffle_words,
         _shuffle_letters,
     ]
+    by_tag: dict[str, list[Pair]] = {}  # without the tag
+    for pair in pairs:
+        tag, source = split_tag(pair.source, tags)
+        by_tag.setdefault(tag, []).append(Pair(source, pair.target))
     changed = []
     for pair in pairs:
+        tag, source = split_tag(pair.source, tags)
         number = draw.randrange(len(changes) + 1)
         if number < len(changes):
-            changed.append(Pair(changes[number](pair.source, draw), pair.target))
+            changed.append(Pair(tag + changes[number](source, draw), pair.target))
             continue
-        joined = [pair, *draw.choices(list(pairs), k=draw.choice((1, 2)))]
-        changed.append(
-            Pair(" ".join(each.source for each in joined), " ".join(each.target for each in joined))
-        )
+        others = draw.choices(by_tag[tag], k=draw.choice((1, 2)))
+        sources = [source, *(each.source for each in others)]
+        targets = [pair.target, *(each.target for each in others)]
+        changed.append(Pair(tag + " ".join(sources), " ".join(targets)))
     return changed
 
 

@@ -24,7 +24,7 @@ from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.case import LetterCase
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
-from nmt.text.sentences import split_sentences
+from nmt.text.sentences import CLOSING, split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -39,12 +39,11 @@ _MARKS = (
     (".!?…", "。！？｡．؟۔।॥།።፧။។៕։"),
     (",;:)]»—–", "、，；：､،؛፣፤፥၊"),
 )
-_CLOSING = "\"'”’»)]」』）】》〉"  # if one follows a mark, the cut comes after it
 _CUTS = (
     *(
         re.compile(
-            rf"(?:[{re.escape(spaced)}][{re.escape(_CLOSING)}]*(?=\s)"
-            rf"|[{anywhere}]+[{re.escape(_CLOSING)}]*)\s*"
+            rf"(?:[{re.escape(spaced)}][{CLOSING}]*(?=\s)"
+            rf"|[{anywhere}]+[{CLOSING}]*)\s*"
         )
         for spaced, anywhere in _MARKS
     ),
@@ -116,11 +115,14 @@ class Segmenter:
         self._reader = SentenceReader(tokenizer, words, language=language)
         self._has_warned = False
 
-    def with_glossary(self, glossary: Glossary) -> Segmenter:
+    def with_glossary(self, glossary: Glossary | None) -> Segmenter:
         """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
 
         Terms that are not translated become kept spans if the model does not know their words.
+        None: this segmenter.
         """
+        if glossary is None:
+            return self
         segmenter = copy(self)
         segmenter._reader = SentenceReader(
             self._tokenizer, self.words, glossary, language=self.language
@@ -172,6 +174,12 @@ class Segmenter:
         context = ""
         if self.context:
             context, text = split_context(text)
+            if self._tag is not None and context:
+                # Each line of a document may begin with the tag.
+                lines = context.split(CONTEXT_MARK)
+                context = CONTEXT_MARK.join(self._split_tag(line)[2] for line in lines)
+                inner, _, text = self._split_tag(text)
+                tag = inner or tag
         previous = deque(filter(None, map(clean_text, context.split(CONTEXT_MARK))), self.context)
         sentences: list[_Sentence] = []
         for piece in [text] if self.unit == "line" else split_sentences(text, self.language):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,9 +16,10 @@ from nmt.text.spans import (
     find_spans,
     has_letters_outside,
     keep_spans,
-    restore_spans,
 )
 from nmt.text.terms import Glossary, TermMatch
+
+_MASK = SLOTS[0]  # stands for each kept span while letter case is read
 
 
 class ReadSentence(NamedTuple):
@@ -58,14 +60,15 @@ class SentenceReader:
     def read(self, text: str) -> ReadSentence:
         """Return a cleaned sentence in the letter case that the model reads."""
         spans = list(find_spans(text))
-        masked = keep_spans(text, spans) if spans else Kept(text, ())
+        masked = keep_spans(text, spans, [_MASK] * len(spans))
         case = recognize_case(masked.text)
         if case is LetterCase.TITLE and self._has_capital_nouns:
             case = LetterCase.ORDINARY
         # Where all words are capitalized, capitals do not tell names.
         reads_case = self._words is not None or not self._tokenizer.lowercases
         if case is not LetterCase.ORDINARY and reads_case:
-            text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
+            values = iter(masked.values)
+            text = re.sub(_MASK, lambda _: next(values), to_sentence_case(masked.text, case))
         if self._words is not None:
             if case is not LetterCase.ORDINARY:
                 spans = list(find_spans(text))

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from nmt.config import DataConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.filtering import comparable_lengths
-from nmt.data.languages import make_identifier
+from nmt.data.filtering import differ_in_length
+from nmt.data.languages import find_code, make_identifier
 from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.pipeline import Request
@@ -102,7 +102,7 @@ class Synthesizer:
         """
         texts = [clean_text(line) for line in lines]
         request = self.request
-        if isinstance(request, SamplingRequest):  # equal lines get different samples
+        if isinstance(request, SamplingRequest):  # equal lines of two chunks get different samples
             request = replace(request, seed=request.seed + first)
         hypotheses = [
             translations[0] if translations else None
@@ -138,14 +138,15 @@ class Synthesizer:
         mean = best.log_prob / max(len(best.tokens), 1)
         if filters.min_score is not None and mean < filters.min_score:
             return "score"
-        shorter, longer = comparable_lengths(text, translation, filters.length_ratio)
-        if longer > filters.max_length_ratio * shorter + filters.length_ratio_margin:
+        limits = filters.max_length_ratio, filters.length_ratio_margin
+        if differ_in_length(text, translation, filters.length_ratio, *limits):
             return "length ratio"
         if count_repeats(translation) > max(filters.max_repeats, count_repeats(text)):
             return "repetition"
         if self._identify is not None and filters.languages is not None:
-            sides = zip((text, translation), filters.languages, strict=True)
-            if any(self._identify(side) not in (language, None) for side, language in sides):
+            codes = map(find_code, filters.languages)
+            sides = zip((text, translation), codes, strict=True)
+            if any(self._identify(side) not in (code, None) for side, code in sides):
                 return "language"
         return ""
 

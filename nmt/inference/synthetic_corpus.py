@@ -18,6 +18,7 @@ from nmt.inference.streaming import translate_file
 from nmt.inference.synthesis import Synthesizer, SyntheticPair
 from nmt.runs.folder import RunFolder
 
+_LATER_KEYS = ("round_trip", "quantization", "whole")  # which older records lack
 RECORD, REJECTED = ".json", ".rejected.tsv"  # suffixes of the output's name
 
 
@@ -84,10 +85,12 @@ class SyntheticCorpus:
             ends = int(sizes["kept"]), int(sizes["rejected"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self.record} is damaged: {error}") from error
-        for key, value in self.origin.items():
-            if origin.get(key) != value:
+        for key in {**origin, **self.origin}:
+            before, value = origin.get(key), self.origin.get(key)
+            is_known = key in origin or key not in _LATER_KEYS
+            if before != value and is_known:
                 raise UserError(
-                    f"{self.output} was started with {key} {origin.get(key)!r}, got {value!r}: "
+                    f"{self.output} was started with {key} {before!r}, got {value!r}: "
                     "resume with the same value, or name another output"
                 )
         for path, end in zip((self.output, self.rejects), ends, strict=True):
@@ -171,11 +174,24 @@ def describe_origin(
     runs: Sequence[Path],
     file: Path,
     synthesizer: Synthesizer,
+    *,
     encoding: str = UTF_8,
+    back: Path | None = None,
+    quantization: str | None = None,
+    whole: bool = False,
 ) -> dict[str, Any]:
-    """Return the data and options that a corpus is made with, as in its record."""
-    best = [RunFolder.open(run).checkpoints.best for run in runs]
-    weights = [digest_file(path) if path.is_file() else None for path in best]
+    """Return the data and options that a corpus is made with, as in its record.
+
+    Args:
+        kind: see `SyntheticCorpus`.
+        runs: translate.
+        file: text, one sentence per line.
+        synthesizer: translates and filters.
+        encoding: encoding of the file.
+        back: the run that translates back; None: no round trips.
+        quantization: of the weights; None: as stored.
+        whole: whether a line is translated in one go.
+    """
     request = asdict(synthesizer.request)
     is_search = isinstance(synthesizer.request, SearchRequest)
     if not is_search:
@@ -183,14 +199,23 @@ def describe_origin(
     content: dict[str, Any] = {
         "kind": kind,
         "runs": [str(run) for run in runs],
-        "weights": weights,
+        "weights": _digest_weights(runs),
         "file": str(file),
         "file_sha256": digest_file(file),
         "search" if is_search else "draw": request,
         "noise": synthesizer.adds_noise and {"seed": synthesizer.seed},
         "filters": asdict(synthesizer.filters),
+        "round_trip": back and {"run": str(back), "weights": _digest_weights([back])},
+        "quantization": quantization,
+        "whole": whole,
     }
     encoding = codecs.lookup(encoding).name
     if encoding != UTF_8:  # records name other encodings only
         content["encoding"] = encoding
     return dict(json.loads(json.dumps(content)))
+
+
+def _digest_weights(runs: Sequence[Path]) -> list[str | None]:
+    """Return the digests of the best weights; None: a run without a checkpoint."""
+    best = [RunFolder.open(run).checkpoints.best for run in runs]
+    return [digest_file(path) if path.is_file() else None for path in best]

@@ -116,7 +116,7 @@ class TermForcer:
             replace(
                 translation,
                 terms=tuple(
-                    TermUse(*match.term[:2], self._glossary.is_used(match.term, translation.text))
+                    TermUse(*match.entry[:2], self._glossary.is_used(match.term, translation.text))
                     for match in matches
                 ),
             )

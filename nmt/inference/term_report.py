@@ -24,7 +24,7 @@ class TermReport:
     """
 
     def __init__(self, glossary: Glossary | None) -> None:
-        self._glossary = glossary
+        self.glossary = glossary
         self._found: Counter[tuple[str, str]] = Counter()
         self._used: Counter[tuple[str, str]] = Counter()
 
@@ -47,8 +47,8 @@ class TermReport:
             raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
     def _write(self, file: TextIO) -> None:
-        assert self._glossary is not None
-        notes = {term[:2]: term.note for term in self._glossary.terms}
+        assert self.glossary is not None
+        notes = {term[:2]: term.note for term in self.glossary.terms}
         pairs = dict.fromkeys([*(pair for pair, _ in self._found.most_common()), *notes])
         print(HEADER, file=file)
         for pair in pairs:
@@ -57,7 +57,7 @@ class TermReport:
 
     def print_summary(self) -> None:
         """Print on standard error how many terms were used, and which ones were not."""
-        if self._glossary is None:
+        if self.glossary is None:
             return
         unused = self._found - self._used
         examples = ", ".join(" → ".join(pair) for pair, _ in unused.most_common(_SHOWN))

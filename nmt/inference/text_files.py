@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -36,16 +36,24 @@ def check_encoding(path: Path, encoding: str = UTF_8) -> None:
         check_text(file, str(path), encoding)
 
 
-def check_apart(option: str, path: Path, output: Path | None) -> None:
-    """Check that the file that an option writes is not the output, and that its folder exists.
+def check_outputs(outputs: Mapping[str, Path | None]) -> None:
+    """Check that the files that options write are different, and that their folders exist.
+
+    Args:
+        outputs: option -> its file; None: not given.
 
     Raises:
-        UserError: it is the output, or its folder does not exist.
+        UserError: two are the same, or a folder does not exist.
     """
-    if output and path.resolve() == output.resolve():
-        raise UserError(f"{option} and --output need different files")
-    if not path.parent.is_dir():
-        raise UserError(f"{option} {path}: folder {path.parent} does not exist")
+    options: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        other = options.setdefault(path.resolve(), option)
+        if other != option:
+            raise UserError(f"{other} and {option} need different files")
+        if not path.parent.is_dir():
+            raise UserError(f"{option} {path}: folder {path.parent} does not exist")
 
 
 def check_not_input(output: Path | None, *inputs: Path | BinaryIO | None) -> None:

@@ -24,6 +24,7 @@ from nmt.runs.custom_model import ModelClass
 from nmt.text.context import PreviousSentences
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.source_words import SourceWords
+from nmt.text.terms import Glossary
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -371,12 +372,15 @@ class Translator:
         engine = self.keras_engine("attention")
         return attend_pairs(engine, self.tokenizer, pairs, batch_size=self.decoding.batch_size)
 
-    def attention(self, text: str, translation: Translation | None = None) -> Attention | None:
+    def attention(
+        self, text: str, translation: Translation | None = None, glossary: Glossary | None = None
+    ) -> Attention | None:
         """Return the attention weights of one translation.
 
         Args:
             text: a source sentence.
             translation: the translation of the text; None: the best one.
+            glossary: of the search for the translation; None: it had none.
 
         Returns:
             None if the text is empty, copied or translated in several segments.
@@ -385,14 +389,12 @@ class Translator:
             UserError: the Keras engine is missing.
         """
         engine = self.keras_engine("attention")
-        segments = self.segmenter.segment(text).segments
+        segments = self.segmenter.with_glossary(glossary).segment(text).segments
         if len(segments) != 1 or segments[0].is_copied:
             return None
-        [segment] = segments
+        ids, spans = segments[0].ids, segments[0].spans
         if translation is None:
-            translation = self.hypotheses([text])[0][0]
+            translation = self.run([text], SearchRequest(glossary=glossary))[0][0]
         target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
-        [weights] = engine.attention([segment.ids], [target])
-        return label_attention(
-            engine, self.tokenizer, segment.ids, target, last, weights, segment.spans
-        )
+        [weights] = engine.attention([ids], [target])
+        return label_attention(engine, self.tokenizer, ids, target, last, weights, spans)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
     from nmt.inference.segments import Segment
     from nmt.serving.segments import SegmentTranslator
+    from nmt.text.terms import Glossary
 
 IN_PARTS = "the text was translated in parts"
 _log = logging.getLogger(__name__)
@@ -95,14 +96,18 @@ class KerasWork:
             raise HTTPException(500, f"{feature} cannot be loaded")
 
     async def attend(
-        self, pairs: Sequence[Pair], request: Request, deadline: float
+        self,
+        pairs: Sequence[Pair],
+        glossary: Glossary | None,
+        request: Request,
+        deadline: float,
     ) -> list[Attention | str | None]:
         """Return the attention of each pair, or the reason why it is missing."""
 
         def task(text: str, tokens: int, translation: Translation) -> _Task:
             def compute() -> Attention | None:
                 with self._metrics.attention_seconds.time():
-                    return self._translator.attention(text, translation)
+                    return self._translator.attention(text, translation, glossary)
 
             return _Task(tokens * ATTENTION_WORK, compute)
 

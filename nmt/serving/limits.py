@@ -39,7 +39,8 @@ class Limits:
     max_body: int  # bytes, of other bodies than documents
     max_sentences: int  # per request
     max_characters: int  # per sentence
-    # Work of a request: source tokens times beam, + 1 with attention, + 2 * nbest with quality.
+    # Work of a request: source tokens times beam (2 * beam + 1 with a glossary), + 1 with
+    # attention, + 2 * nbest with quality.
     max_work: int
     timeout_s: float  # to read a body, and again to answer it, unless it is a document
     health_s: float  # to translate the text of the health check
@@ -88,7 +89,7 @@ class Limits:
         self,
         tokens_of_texts: Sequence[int],
         attends: Sequence[bool],
-        beam: int,
+        search_work: int,
         quality_work: int = 0,
     ) -> None:
         """Check the work of a request.
@@ -96,7 +97,7 @@ class Limits:
         Args:
             tokens_of_texts: source tokens of each text.
             attends: whether attention is computed, for each text.
-            beam: beam size.
+            search_work: work per token of the search: hypotheses that are computed at a time.
             quality_work: work per token of computing confidence.
 
         Raises:
@@ -110,11 +111,11 @@ class Limits:
                 f"attention is given for at most {MAX_ATTENTION_TOKENS:,} tokens, not for "
                 f"{attended:,}: send fewer or shorter texts, or ask without attention",
             )
-        also = " with attention" if attended else ""
-        also += " with quality" if quality_work else ""
+        also = " and attention" if attended else ""
+        also += " and quality" if quality_work else ""
         self._check_total(
-            tokens * (beam + quality_work) + attended * ATTENTION_WORK,
-            f"{tokens:,} tokens at beam {beam}{also}",
+            tokens * (search_work + quality_work) + attended * ATTENTION_WORK,
+            f"{tokens:,} tokens with {search_work:,} hypotheses{also}",
         )
 
     def check_alternatives(self, tokens: int) -> None:

@@ -21,6 +21,7 @@ const request = {
   running: null, // its AbortController
   attended: false, // whether attention has come once
   begun: false,   // whether the beginning of a translation is shown in place of the last one
+  focused: null,  // number of the word that had the focus before that
   refused: "",     // why this service never gives attention
 };
 
@@ -228,6 +229,7 @@ async function introduce() {
 // Shows the sentences of a translation that have arrived; screen readers wait for all of it.
 function showBegun(text) {
   request.begun = true;
+  request.focused ??= lights.focused;
   lights.show(null, {});
   lines.source.hidden = true;
   lines.target.setAttribute("role", "group");
@@ -238,7 +240,9 @@ function showBegun(text) {
 function show(text, translation) {
   request.begun = false;
   const attention = translation?.attention;
-  const { focused } = lights;
+  const lost = document.activeElement === document.body ? request.focused : null;
+  const focused = lights.focused ?? lost;
+  request.focused = null;
   answered = translation && { text, translation };
   lines.target.classList.remove("stale");
   $("stale").hidden = true;

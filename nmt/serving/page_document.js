@@ -13,7 +13,8 @@ export async function* readEvents(body) {
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();
     for (const block of blocks) {
-      const [, name, content] = block.match(/^event: (.*)\ndata: (.*)$/);
+      // Not ".", which matches no U+2028 and U+2029.
+      const [, name, content] = block.match(/^event: ([^\n]*)\ndata: ([^\n]*)$/);
       yield { name, content: JSON.parse(content) };
     }
   }

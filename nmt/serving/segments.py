@@ -83,15 +83,14 @@ class SegmentTranslator:
 
         Args:
             text: the text.
-            glossary: whose terms are neither corrected nor kept.
+            glossary: whose terms are not corrected; None: there are none.
             prefixes: what translations begin with, by sentence (`Segment.written`): see
                 `Pipeline.begin_with`. Other sentences than those of the text are ignored.
 
         Raises:
             UserError: a prefix is too long.
         """
-        segmenter = self._segmenter if glossary is None else self._segmenter.with_glossary(glossary)
-        segmented = segmenter.segment(text)
+        segmented = self._segmenter.with_glossary(glossary).segment(text)
         if not prefixes:
             return segmented
         prefixed = (

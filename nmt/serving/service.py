@@ -103,7 +103,8 @@ class Service:
         if body.attention:
             await self._keras.load("attention")
         segmented = await self._segment(texts, options.glossary, body.prefixes)
-        attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
+        missing = list(map(_explain_missing_attention, segmented))
+        attends = [body.attention and not reason for reason in missing]
         tokens = [
             sum(len(segment.ids) for segment in text.segments if not segment.is_copied)
             for text in segmented
@@ -132,9 +133,8 @@ class Service:
         attentions: list[Attention | str | None] = [None] * len(texts)
         if body.attention:
             best = [translation for translation, *_ in hypotheses]
-            missing = list(map(_explain_missing_attention, segmented))
             pairs = list(zip(texts, tokens, best, missing, strict=True))
-            attentions = await self._keras.attend(pairs, request, deadline)
+            attentions = await self._keras.attend(pairs, options.glossary, request, deadline)
         return await asyncio.to_thread(
             encode_answer, hypotheses, attentions, body.scores, quality_missing, sentences
         )

@@ -40,13 +40,18 @@ def split_context(text: str) -> tuple[str, str]:
     return text[:at], text[at:]
 
 
+def split_tag(text: str, tags: Sequence[str]) -> tuple[str, str]:
+    """Return the tag that a text begins with, with the space after it, and the rest."""
+    tag = next((f"{tag} " for tag in tags if text.startswith(f"{tag} ")), "")
+    return tag, text.removeprefix(tag)
+
+
 def remove_context(text: str, tags: Sequence[str] = ()) -> str:
     """Return a text without its context; the tag before that stays."""
     sentence = split_context(text)[1]
-    if sentence == text:
-        return text
-    tag = next((tag for tag in tags if text.startswith(f"{tag} ")), None)
-    return sentence if tag is None else f"{tag} {sentence}"
+    if sentence == text or split_tag(sentence, tags)[0]:  # each line may begin with the tag
+        return sentence
+    return split_tag(text, tags)[0] + sentence
 
 
 def to_context(sentence: str) -> str:

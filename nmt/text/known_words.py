@@ -36,11 +36,11 @@ class KnownWords:
         """
         lower = word.lower()
         best = self._by_bare.get(_strip_accents(lower))
-        if best is None and most:
+        if best is None and most and len(lower) <= self._longest + 1:
             forms = {lower, _strip_accents(lower)}
             edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
-            best = max(known, key=self._rank, default=None)
+            best = max(known, key=self._count_and_word, default=None)
             if best is not None and (self._counts[best] < _MIN_COUNT or self._ranks[best] >= most):
                 best = None
         if best is None:
@@ -88,7 +88,7 @@ class KnownWords:
         words: dict[str, str] = {}
         for word in self._counts:
             bare = _strip_accents(word)
-            words[bare] = max(words.get(bare, word), word, key=self._rank)
+            words[bare] = max(words.get(bare, word), word, key=self._count_and_word)
         return words
 
     @cached_property
@@ -97,11 +97,16 @@ class KnownWords:
         return sorted(self._by_bare)
 
     @cached_property
+    def _longest(self) -> int:
+        """Letters of the longest known word."""
+        return max(map(len, self._by_bare), default=0)
+
+    @cached_property
     def _ranks(self) -> Mapping[str, int]:
-        """The words by frequency, the most frequent one first."""
+        """Word -> its place by frequency, from 0."""
         return {word: rank for rank, word in enumerate(self._counts)}
 
-    def _rank(self, word: str) -> tuple[int, str]:
+    def _count_and_word(self, word: str) -> tuple[int, str]:
         return self._counts[word], word
 
     @cached_property

@@ -12,13 +12,14 @@ from nmt.text.spans import find_spans
 _PLAIN = re.compile(r"[¿¡«“\"]*[\w\s,]*[.!?…]*")
 _CONTEXT = 64  # characters before and after a cut that decide whether it is one
 _SPACE = re.compile(r"\s+")
-_CLOSING = "\"'”’»)\\]」』）】》〉"
+# Members of a character class: marks that belong to the sentence before them.
+CLOSING = "\"'”’»)\\]」』）】》〉"
 # Between the entries of a menu, the folders of a path, the cells of a row.
 _SEPARATOR = re.compile(r"(?<=\S\s)(?:[|·•‣›→»]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)")
 # What ends the piece before a cut: its last word and a dot.
 _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
 _INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
-_QUOTED = re.compile(f"[.!?…。！？][{_CLOSING}]+\\s*$")
+_QUOTED = re.compile(f"[.!?…。！？][{CLOSING}]+\\s*$")
 _ELLIPSIS = re.compile(r"(?:\.\.|…)\s*$")
 _SPEECH_END = re.compile(r"[!?…]\s*$")
 _DASH = re.compile(r"[—–―-]\s*")
@@ -26,12 +27,12 @@ _ORDINAL = re.compile(
     r"\b(?:der|die|das|den|dem|des|im|vom|zum|zur)\s+\d{1,2}\.\s*$", re.IGNORECASE
 )
 # What begins the piece after a cut: marks that never begin a sentence.
-_NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{_CLOSING}](?!\\w)|[ºª,;]|-\\w")
+_NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?!\\w)|[ºª,;]|-\\w")
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
 # Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
-_MISSING = re.compile(rf"\.+[{_CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
-_OPENING = re.compile(rf"[.!?…][{_CLOSING}]*\s+(?=[¿¡])")
+_MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
+_OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw")
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 

@@ -61,7 +61,8 @@ class TermMatch(NamedTuple):
 
     begin: int  # characters [begin, end) of the text
     end: int
-    term: Term
+    term: Term  # one that is not translated is written as in the text
+    entry: Term  # as in the glossary
 
 
 class _Token(NamedTuple):
@@ -145,13 +146,13 @@ class Glossary:
             if not candidates:
                 at += 1
                 continue
-            length, found, term = max(
+            length, found, entry = max(
                 candidates, key=lambda each: (each[0], each[1].lower() == each[2].source.lower())
             )
             begin = tokens[at].begin
             # A term that is not translated stays as it is written, also in another form.
-            term = term._replace(source=found, target=found) if term.is_kept else term
-            matches.append(TermMatch(begin, begin + len(found), term))
+            term = entry._replace(source=found, target=found) if entry.is_kept else entry
+            matches.append(TermMatch(begin, begin + len(found), term, entry))
             at += length
         return matches
 

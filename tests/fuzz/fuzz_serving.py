@@ -40,7 +40,7 @@ class WordTranslator:
     def load_attention(self) -> None:
         pass
 
-    def attention(self, text: str, translation: Any) -> None:
+    def attention(self, text: str, translation: Any, glossary: object = None) -> None:
         return None
 
 

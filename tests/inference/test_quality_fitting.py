@@ -105,6 +105,15 @@ def test_changes_are_drawn_by_the_seed() -> None:
         assert other.target.startswith(pair.target)  # joined, or the same
 
 
+def test_changes_leave_tags_where_they_are() -> None:
+    pairs = [Pair(f"<2{'en' if i % 2 else 'es'}> {s}", t) for i, (s, t) in enumerate(known_pairs())]
+    changed = change_pairs(pairs, random.Random(3), ["<2en>", "<2es>"])
+    assert changed != pairs
+    for pair, other in zip(pairs, changed, strict=True):
+        assert other.source.split(" ")[0] == pair.source.split(" ")[0]
+        assert other.source.count("<2") == 1  # also where sentences are joined
+
+
 @pytest.fixture(scope="module")
 def parrot(parrot_run: Path) -> Translator:
     return Translator.load(parrot_run, engine="ctranslate2", unit="line")

@@ -203,7 +203,7 @@ def test_one_kind_of_attention_is_measured(only: Attention) -> None:
 
 
 def test_one_kind_of_attention_is_drawn(only: Attention, tmp_path: Path) -> None:
-    translator = SimpleNamespace(attention=lambda sentence, translation: only)
+    translator = SimpleNamespace(attention=lambda *arguments: only)
     translation = Translation("b", -1.0, -1.0, (2,))
     files = list(write_attention(translator, ["a"], [translation], tmp_path))
     assert [file.name for file in files] == [

@@ -317,6 +317,11 @@ def test_a_long_sentence_is_not_cut_inside_of_kept_spans(slotted: Tokenizer, roo
             LetterCase.UPPER,
             "Hoy hace frío en https://A.com/B.",
         ),
+        (
+            "CÓDIGOS: A1, B2, C3, D4, E5, F6, G7, H8, I9, J10.",
+            LetterCase.UPPER,
+            "Códigos: A1, B2, C3, D4, E5, F6, G7, H8, I9, J10.",
+        ),
         ("Hoy Hace Mucho Frío", LetterCase.TITLE, "Hoy hace mucho frío"),
         ("Hoy hace frío en Osaka.", LetterCase.ORDINARY, "Hoy hace frío en Osaka."),
     ],
@@ -387,6 +392,15 @@ def test_a_sentence_is_read_behind_the_sentences_before_it(marked: Tokenizer, ta
         [before] = marked.decode([segment.ids[: segment.context_size]])
         assert before.endswith(CONTEXT_MARK)
         assert marked.decode([segment.sentence_ids]) == [written.lower()]
+
+
+def test_each_line_of_a_document_may_begin_with_the_tag(marked: Tokenizer) -> None:
+    segmenter = Segmenter(marked, 63, ["<2en>"], language="es", context=2)
+    previous = PreviousSentences(2, "es")
+    lines = [previous.add_to(f"<2en> {line}") for line in ("Ana vino.", "Ella ríe.", "Luis no.")]
+    assert read_by(segmenter, marked, lines[-1]) == [
+        f"<2en> ana vino. {CONTEXT_MARK} ella ríe. {CONTEXT_MARK} luis no."
+    ]
 
 
 def test_contexts_are_cleaned(marked: Tokenizer) -> None:

@@ -270,7 +270,9 @@ class FakeTranslator:
         if self.loading_error:
             raise self.loading_error
 
-    def attention(self, text: str, translation: SimpleNamespace) -> SimpleNamespace | None:
+    def attention(
+        self, text: str, translation: SimpleNamespace, glossary: object = None
+    ) -> SimpleNamespace | None:
         """Give "Hola mundo" four pieces a side; longer texts and empty ones have no attention."""
         self.attention_started.set()
         assert self.attention_gate.wait(SOON)

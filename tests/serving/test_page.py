@@ -161,6 +161,12 @@ def test_line_breaks_are_kept(page: Any) -> None:
     )
 
 
+def test_separators_of_lines_do_not_end_an_event(page: Any) -> None:
+    page.locator("#source").fill("la casa\u2028")
+    api.expect(page.locator("#target-words .word")).to_have_text(["house", "the"])
+    api.expect(page.get_by_text("does not answer")).to_be_hidden()
+
+
 def test_what_the_model_left_out_is_named(page: Any) -> None:
     page.locator("#source").fill("lose")
     lost = page.locator("#lost")

@@ -27,7 +27,9 @@ class Pieces(FakeTranslator):
 
     pieces: Sequence[str] = ()
 
-    def attention(self, text: str, translation: SimpleNamespace) -> SimpleNamespace:
+    def attention(
+        self, text: str, translation: SimpleNamespace, glossary: object = None
+    ) -> SimpleNamespace:
         shape = (1, 1, len(self.pieces), len(self.pieces))
         cross = np.full(shape, 1 / len(self.pieces), CROSS.dtype)
         return SimpleNamespace(source=self.pieces, target_out=self.pieces, cross=cross)

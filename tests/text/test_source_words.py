@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nmt.data.embedded import phrasebook_dir
 from nmt.errors import UserError
+from nmt.text import known_words
 from nmt.text.source_words import MAX_WORDS, WORDS_FILE, SourceWords
 from nmt.text.spans import find_spans
 
@@ -69,6 +70,16 @@ def test_what_was_meant(words: SourceWords, typed: str, meant: str) -> None:
 )
 def test_what_stays(words: SourceWords, text: str) -> None:
     assert correct(words, text) == text
+
+
+def test_nothing_is_looked_for_in_place_of_a_word_longer_than_all_known_ones(
+    words: SourceWords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its edits would take memory that grows with the square of its length."""
+    monkeypatch.setattr(known_words, "_list_edits", lambda word, alphabet: 1 / 0)
+    assert correct(words, "x" * 1000) == "x" * 1000
+    with pytest.raises(ZeroDivisionError):
+        correct(words, "tamgo")
 
 
 def test_the_most_frequent_word_wins_and_rare_ones_never_do(words: SourceWords) -> None:

@@ -153,3 +153,10 @@ def test_invalid_files_are_named(tmp_path: Path, content: bytes, message: str) -
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"terms\.tsv cannot be read: No such file"):
         Glossary.read(tmp_path / "terms.tsv", ("es", "en"))
+
+
+def test_a_match_names_its_entry() -> None:
+    entry = Term("Ayuntamiento", "Ayuntamiento", "a note")
+    [match] = Glossary([entry], ("es", "en")).find("el ayuntamiento")
+    assert match.entry == entry
+    assert match.term == entry._replace(source="ayuntamiento", target="ayuntamiento")
