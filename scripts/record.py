@@ -59,8 +59,9 @@ def main() -> None:
     archive = [f"data.archive={arguments.archive.resolve()}"] if arguments.archive else []
     overrides = TRACKS[arguments.track] + (archive if TRACKS[arguments.track] else [])
     runs_dir = ROOT / "runs" / f"record_{arguments.track}"
+    origin = describe_machine(), git("describe", "--always", "--dirty")
     trials = [train([*overrides, f"seed={seed}"], runs_dir) for seed in arguments.seeds]
-    print(f"\n{format_row(arguments.track, trials)}")
+    print(f"\n{format_row(arguments.track, trials, origin)}")
     if arguments.track == "default":
         with TemporaryDirectory() as folder:
             tatoeba = [score_on_tatoeba(trial.folder, archive, Path(folder)) for trial in trials]
@@ -105,8 +106,14 @@ def score_on_tatoeba(run: RunFolder, archive: Sequence[str], folder: Path) -> di
     return {metric: scores[metric]["value"] for metric in METRICS}
 
 
-def format_row(track: str, trials: Sequence[Trial]) -> str:
-    """Return the row of the table in README.md."""
+def format_row(track: str, trials: Sequence[Trial], origin: tuple[str, str]) -> str:
+    """Return the row of the table in README.md.
+
+    Args:
+        track: one of `TRACKS`.
+        trials: of its seeds.
+        origin: machine and commit.
+    """
     weights, _ = trials[0].folder.load_weights()
     updates = [trial.folder.metrics.read()[-1]["step"] for trial in trials]
     minutes = [trial.minutes for trial in trials]
@@ -118,9 +125,8 @@ def format_row(track: str, trials: Sequence[Trial]) -> str:
         f"{sum(array.size for array in weights.values()) / 1e6:.1f} million",
         format_range([f"{count:,}" for count in sorted(updates)]),
         format_range([f"{count:.1f}" for count in sorted(minutes)]),
-        f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20:.1f} GB",
-        describe_machine(),
-        git("describe", "--always", "--dirty"),
+        f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20:.1f} GiB",
+        *origin,
         f"{datetime.now(UTC):%Y-%m-%d}",
         f"`{command}`",
     ]

@@ -31,11 +31,11 @@ def trial(bleu: float, updates: int, minutes: float) -> Trial:
 
 def test_a_row_has_mean_and_spread() -> None:
     trials = [trial(50, 9000, 9.5), trial(52, 8000, 9.7), trial(51, 8500, 9.6)]
-    cells = format_row("cpu-10", trials).strip("| ").split(" | ")
+    cells = format_row("cpu-10", trials, ("2 cores", "abc1234")).strip("| ").split(" | ")
     assert cells[:4] == ["`cpu-10`", "3", "51.0 (1.0)", "60.0 (0.0)"]
     assert cells[4:7] == ["1.6 million", "8,000 to 9,000", "9.5 to 9.7"]
     assert cells[-1] == "`bash scripts/record.sh cpu-10`"
-    [alone] = [format_row("gpu", [trial(50, 9000, 9.5)])]
+    [alone] = [format_row("gpu", [trial(50, 9000, 9.5)], ("2 cores", "abc1234"))]
     assert alone.startswith("| `gpu` | 1 | 50.0 | 60.0 | 1.6 million | 9,000 | 9.5 |")
 
 
