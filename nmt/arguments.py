@@ -290,16 +290,19 @@ def add_sampling(parser: argparse._ActionsContainer) -> None:
         metavar="P",
         help="sample from the tokens that make up P",
     )
-    parser.add_argument("--seed", type=non_negative_int, default=1, help="(%(default)s)")
+    parser.add_argument("--seed", type=non_negative_int, help="(1)")
 
 
-def check_sampling(arguments: argparse.Namespace, *, is_sampling: bool, required: str) -> None:
-    """Check that sampling options are given only with sampling.
+def check_sampling(
+    arguments: argparse.Namespace, *, is_sampling: bool, required: str, uses_seed: bool = False
+) -> None:
+    """Check that sampling options are given only with sampling; set ``--seed``.
 
     Args:
         arguments: parsed arguments, those of `add_sampling` included.
         is_sampling: whether the command samples.
         required: the options that select sampling, for the message.
+        uses_seed: whether something else is drawn by the seed.
 
     Raises:
         UserError: a sampling option has no effect.
@@ -307,6 +310,9 @@ def check_sampling(arguments: argparse.Namespace, *, is_sampling: bool, required
     has_options = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
     if has_options and not is_sampling:
         raise UserError(f"--temperature, --top-k and --top-p need {required}")
+    if arguments.seed is not None and not (is_sampling or uses_seed):
+        raise UserError(f"--seed {arguments.seed} needs {required}: nothing is drawn")
+    arguments.seed = 1 if arguments.seed is None else arguments.seed
 
 
 def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:

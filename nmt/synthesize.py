@@ -109,7 +109,12 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("--min-round-trip needs --round-trip RUN")
     if arguments.sample and (arguments.beam or arguments.length_penalty is not None):
         raise UserError("--sample does not search: leave --beam and --length-penalty out")
-    check_sampling(arguments, is_sampling=arguments.sample, required="--sample")
+    check_sampling(
+        arguments,
+        is_sampling=arguments.sample,
+        required="--sample",
+        uses_seed=arguments.noise,
+    )
     if arguments.sample and arguments.quantization:
         raise UserError(
             f"--quantization {arguments.quantization} is for CTranslate2, which cannot sample: "

@@ -427,6 +427,7 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--mbr", "3", "--no-repeat-ngram", "3", "Hola."], "and --no-repeat-ngram out"),
     (["--no-repeat-ngram", "-1", "Hola."], "must be an integer of at least 0, got -1"),
     (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
+    (["--seed", "7", "Hola."], "--seed 7 needs --sample or --mbr: nothing is drawn"),
     (["--length-penalty", "-1", "Hola."], "--length-penalty: must be at least 0, got -1"),
     (["--length-penalty", "nan", "Hola."], "--length-penalty: must be at least 0, got nan"),
 ]

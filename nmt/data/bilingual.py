@@ -48,7 +48,7 @@ def is_bilingual(suffix: str) -> bool:
     return suffix in _READERS
 
 
-def read_pairs(
+def read_translations(
     file: io.BufferedReader, suffix: str, languages: tuple[str, str]
 ) -> Iterator[tuple[int, str, str]]:
     """Yield line, source and target of each finished translation, sentence by sentence.

@@ -123,12 +123,12 @@ def _find_columns(names: Sequence[str], language: str) -> list[int]:
     return sorted(columns, key=lambda index: names[index] != language)
 
 
-def flatten(record: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
+def flatten_record(record: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
     """Return the values of a record by dotted keys; lists are left out."""
     flat: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
+            flat |= flatten_record(value, f"{prefix}{key}.")
         elif not isinstance(value, list):
             flat[f"{prefix}{key}"] = value
     return flat

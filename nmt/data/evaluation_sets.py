@@ -42,7 +42,7 @@ def read_groups(path: Path, source: Path, encoding: str | None = None) -> list[s
     return [line.sides[1].strip() if line.sides else "" for line in lines]
 
 
-def read_pairs(path: Path, key: str, languages: tuple[str, str]) -> list[Pair]:
+def read_test_pairs(path: Path, key: str, languages: tuple[str, str]) -> list[Pair]:
     """Read and clean a file of pairs, which ``key`` of the configuration names.
 
     Invalid lines are left out.

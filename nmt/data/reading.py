@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nmt.config.sources import FILES, TRANSLATIONS, SourceConfig, list_paths, source_key
 from nmt.data.archives import Archive, inspect_archive, open_member
-from nmt.data.bilingual import is_bilingual, read_pairs
+from nmt.data.bilingual import is_bilingual, read_translations
 from nmt.data.columns import ColumnChoice, Columns
 from nmt.data.downloading import fetch_archive
 from nmt.data.embedded import phrasebook_dir
@@ -234,7 +234,7 @@ def _bilingual_rows(
     if choice.source.document_column is not None or choice.source.group_column is not None:
         raise UserError(f"{name} has no columns: leave out group_column and document_column")
     try:
-        for number, source, target in read_pairs(file, find_format(path), choice.languages):
+        for number, source, target in read_translations(file, find_format(path), choice.languages):
             yield Row(str(path), number, (source.encode(), target.encode()))
     except UserError as error:
         raise UserError(f"{name}: {error}") from error

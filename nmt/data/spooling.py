@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from nmt.data.columns import find_sides, flatten, is_missing, list_names
+from nmt.data.columns import find_sides, flatten_record, is_missing, list_names
 from nmt.errors import UserError
 from nmt.files import digest_file, partial_path, replace_atomically
 
@@ -57,7 +57,7 @@ def _read_pairs(pairs: Any, languages: tuple[str, str], name: str) -> Iterator[t
     for number, item in enumerate(_list_items(pairs, languages, name), start=1):
         texts = item
         if isinstance(item, Mapping):
-            record = flatten(item)
+            record = flatten_record(item)
             if not keys:
                 names = list(record)
                 keys = [names[index] for index in _choose_sides(names, languages, name)]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from nmt.data.columns import ColumnChoice, Columns, flatten, is_missing
+from nmt.data.columns import ColumnChoice, Columns, flatten_record, is_missing
 from nmt.errors import UserError
 
 JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
@@ -141,7 +141,7 @@ def read_parquet(file: io.BufferedReader, name: str, choice: ColumnChoice) -> It
         for record in batch.to_pylist()
     )
     for number, record in enumerate(records, 1):
-        flat = dict.fromkeys(chosen) | flatten(record)
+        flat = dict.fromkeys(chosen) | flatten_record(record)
         yield number, _select_named(flat, names, columns) or (b"",)
 
 
@@ -149,7 +149,7 @@ def _parse_object(line: bytes) -> dict[str, Any]:
     """Return the values of a JSON object by their dotted keys; empty if it is none."""
     try:
         record = json.loads(line)
-        return flatten(record) if isinstance(record, dict) else {}
+        return flatten_record(record) if isinstance(record, dict) else {}
     except (ValueError, RecursionError):
         return {}
 

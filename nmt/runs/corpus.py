@@ -12,7 +12,7 @@ from nmt.config.sources import RUN, resolve_same_sources
 from nmt.data.caching import digest_texts
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
-from nmt.data.evaluation_sets import read_pairs
+from nmt.data.evaluation_sets import read_test_pairs
 from nmt.data.languages import are_variants
 from nmt.data.mixture import to_source_view
 from nmt.data.prepared import PreparedCorpus, load_prepared
@@ -71,7 +71,7 @@ def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
             if is_reversed:
                 pairs = _reverse(pairs)
         else:
-            pairs = read_pairs(path, f"data.tests.{name}", sides)
+            pairs = read_test_pairs(path, f"data.tests.{name}", sides)
             if config.reverse:
                 pairs = _reverse(pairs)
             source_view = to_source_view(config, pairs)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sample_corpora import complaint
 
-from nmt.data.bilingual import is_bilingual, read_pairs
+from nmt.data.bilingual import is_bilingual, read_translations
 from nmt.data.opening import find_format
 
 NAMESPACE_1 = "urn:oasis:names:tc:xliff:document:1.2"
@@ -111,7 +111,7 @@ def read(folder: Path, name: str, data: bytes) -> list[tuple[int, str, str]]:
     suffix = find_format(path)
     assert is_bilingual(suffix)
     with path.open("rb") as file:
-        return list(read_pairs(file, suffix, ("es", "en")))
+        return list(read_translations(file, suffix, ("es", "en")))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -146,7 +146,7 @@ def test_unknown_languages_of_a_memory_are_its_others(
         '<tuv lang="es"><seg>uno</seg></tuv></tu></body></tmx>'
     )
     with path.open("rb") as file:
-        assert [tuple(each) for _, *each in read_pairs(file, ".tmx", languages)] == [pair]
+        assert [tuple(each) for _, *each in read_translations(file, ".tmx", languages)] == [pair]
 
 
 def test_other_names_are_tables() -> None:

@@ -26,7 +26,7 @@ class Head(NamedTuple):
     number: int  # from 1
 
 
-class Quality(NamedTuple):
+class HeadScores(NamedTuple):
     """Loss and BLEU of a model on a set of sentences."""
 
     loss: float  # nats per target token, end marks included
@@ -40,11 +40,11 @@ class Quality(NamedTuple):
 
 @dataclass
 class Ablation:
-    """Quality without each head."""
+    """Scores without each head."""
 
     sentences: int
-    baseline: Quality  # with all heads
-    without: dict[Head, Quality] = field(default_factory=dict)
+    baseline: HeadScores  # with all heads
+    without: dict[Head, HeadScores] = field(default_factory=dict)
 
     def loss_increase(self, head: Head) -> float:
         """Return the increase of the loss without a head, in nats per target token."""
@@ -61,12 +61,12 @@ class Ablation:
 
 @dataclass
 class Pruning:
-    """Quality without the least important heads, for growing numbers of them."""
+    """Scores without the least important heads, for growing numbers of them."""
 
     sentences: int  # not those that the order was measured on
-    baseline: Quality
+    baseline: HeadScores
     order: Sequence[Head]
-    without: dict[int, Quality] = field(default_factory=dict)  # by number of heads
+    without: dict[int, HeadScores] = field(default_factory=dict)  # by number of heads
 
 
 def list_heads(model: Model) -> list[Head]:
@@ -100,7 +100,7 @@ def mask_heads(model: Model, heads: Iterable[Head]) -> Iterator[None]:
             weight.assign(values)
 
 
-def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str) -> Quality:
+def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str) -> HeadScores:
     """Return loss and BLEU on sentence pairs whose target language is a BCP 47 tag.
 
     Raises:
@@ -110,12 +110,12 @@ def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str
     references = [pair.target for pair in pairs]
     (bleu,) = corpus_scores(outputs, references, language=language, names=("BLEU",))
     loss = perplexity(translator.score(pairs)).nats_per_piece
-    return Quality(loss, bleu.value, bleu.signature)
+    return HeadScores(loss, bleu.value, bleu.signature)
 
 
 def ablate_each(
     translator: Translator, pairs: Sequence[Pair], language: str
-) -> Iterator[tuple[Head, Quality]]:
+) -> Iterator[tuple[Head, HeadScores]]:
     """Yield each head with the quality without it (Michel et al. 2019, section 3.2)."""
     translator = translator.with_keras_engine("head analysis")  # whose weights are changed
     model = translator.keras_engine("head analysis").model
@@ -132,7 +132,7 @@ def plan_pruning(heads: int) -> list[int]:
 
 def prune(
     translator: Translator, pairs: Sequence[Pair], language: str, order: Sequence[Head]
-) -> Iterator[tuple[int, Quality]]:
+) -> Iterator[tuple[int, HeadScores]]:
     """Yield the quality without the first 1, 2, 4, … heads of an order."""
     translator = translator.with_keras_engine("head analysis")  # whose weights are changed
     model = translator.keras_engine("head analysis").model

@@ -14,7 +14,7 @@ from nmt import Translator
 from nmt.analysis.heads.ablation import (
     Ablation,
     Head,
-    Quality,
+    HeadScores,
     ablate_each,
     list_heads,
     mask_heads,
@@ -146,8 +146,8 @@ def test_pruning_doubles_and_never_takes_all() -> None:
 
 def test_the_least_important_head_costs_the_least_loss() -> None:
     heads = [Head("cross", 1, number) for number in (1, 2, 3)]
-    ablation = Ablation(10, Quality(2.0, 30.0, ""))
+    ablation = Ablation(10, HeadScores(2.0, 30.0, ""))
     for head, loss in zip(heads, (2.5, 1.9, 2.1), strict=True):
-        ablation.without[head] = Quality(loss, 30.0, "")
+        ablation.without[head] = HeadScores(loss, 30.0, "")
     assert ablation.order() == [heads[1], heads[2], heads[0]]
     assert ablation.loss_increase(heads[1]) == pytest.approx(-0.1)

@@ -9,7 +9,7 @@ import pytest
 from fake_attention import KINDS
 from rich.console import Console
 
-from nmt.analysis.heads.ablation import Ablation, Head, Pruning, Quality
+from nmt.analysis.heads.ablation import Ablation, Head, Pruning, HeadScores
 from nmt.analysis.heads.report import HeadReport
 from nmt.analysis.pictures.files import render_png
 from nmt.analysis.tables import Listing
@@ -35,9 +35,9 @@ def report() -> HeadReport:
 
 
 def ablation() -> Ablation:
-    result = Ablation(7, Quality(2.0, 30.0, "nrefs:1"))
-    result.without[Head("encoder", 1, 1)] = Quality(2.25, 29.5, "nrefs:1")
-    result.without[Head("cross", 2, 3)] = Quality(1.75, 31.0, "nrefs:1")
+    result = Ablation(7, HeadScores(2.0, 30.0, "nrefs:1"))
+    result.without[Head("encoder", 1, 1)] = HeadScores(2.25, 29.5, "nrefs:1")
+    result.without[Head("cross", 2, 3)] = HeadScores(1.75, 31.0, "nrefs:1")
     return result
 
 
@@ -90,9 +90,9 @@ def test_what_was_interrupted_shows_as_far_as_it_came(report: HeadReport) -> Non
 def test_pruning_names_each_head_once(report: HeadReport) -> None:
     report.ablation = ablation()
     order = [Head("cross", 1, number) for number in range(1, 6)]
-    report.pruning = Pruning(8, Quality(2.0, 30.0, ""), order)
+    report.pruning = Pruning(8, HeadScores(2.0, 30.0, ""), order)
     for count in (1, 2, 4):
-        report.pruning.without[count] = Quality(2.0 + count / 10, 30.0 - count, "")
+        report.pruning.without[count] = HeadScores(2.0 + count / 10, 30.0 - count, "")
     pruned = report.tabulate()[-1]
     assert "with all heads: 2.0000 nats" in report.explain()
     assert pruned.rows == [
