@@ -9,7 +9,7 @@ import pytest
 from fake_attention import KINDS
 from rich.console import Console
 
-from nmt.analysis.heads.ablation import Ablation, Head, Pruning, HeadScores
+from nmt.analysis.heads.ablation import Ablation, Head, HeadScores, Pruning
 from nmt.analysis.heads.report import HeadReport
 from nmt.analysis.pictures.files import render_png
 from nmt.analysis.tables import Listing
