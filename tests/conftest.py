@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from rich.console import Console
 
 from nmt.startup.compilation import use_compilation_cache
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from nmt import Translator
     from nmt.config import Config
     from nmt.model import Transformer
+
+if not os.environ.get("CI"):  # where Hypothesis has a profile of its own
+    settings.register_profile("nmt", deadline=None)  # a machine may be busy
+    settings.load_profile("nmt")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)

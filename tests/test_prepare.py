@@ -197,11 +197,13 @@ def test_a_killed_preparation_goes_on_where_it_was(folder: Path, tmp_path: Path)
     ]
     arguments += ["prepare.processes=2", "prepare.shard_lines=80"]
     line = [sys.executable, "-m", "nmt.prepare", *arguments]
-    for pause in (2, 5):
+    for _ in range(2):
+        written = len(list((tmp_path / "of").rglob("*")))
         process = subprocess.Popen(line)
-        time.sleep(pause)
+        while process.poll() is None and len(list((tmp_path / "of").rglob("*"))) <= written + 3:
+            time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.wait(60)
+        assert process.wait(60) == -signal.SIGKILL
         time.sleep(1)
     assert subprocess.run(line, check=False).returncode == 0
     files, expected = contents(tmp_path / "of"), contents(folder)

@@ -77,7 +77,9 @@ const alternatives = new Alternatives($, {
 async function begin(changed) {
   const before = prefixes;
   prefixes = changed;
-  if (!await translate()) prefixes = before;
+  if (await translate()) return;
+  prefixes = before;
+  $("chosen").hidden = !prefixes.size;
 }
 
 function say(message, again = false) {
@@ -170,7 +172,11 @@ async function translate() {
 
 // Says what went wrong. The translation on show stays, marked as that of another text.
 function keepWithError(error, status) {
-  if (request.begun) show(answered?.text ?? "", answered?.translation ?? null);
+  if (request.begun) {
+    const kept = new Map(prefixes), byLink = chosenByLink; // of the text that is not translated
+    show(answered?.text ?? "", answered?.translation ?? null);
+    [prefixes, chosenByLink] = [kept, byLink];
+  }
   lines.target.removeAttribute("aria-busy");
   const isOld = answered !== null && answered.text !== $("source").value;
   $("stale").hidden = !isOld;
@@ -228,7 +234,10 @@ async function introduce() {
 
 // Shows the sentences of a translation that have arrived; screen readers wait for all of it.
 function showBegun(text) {
+  alternatives.close(true); // of a word that is replaced
   request.begun = true;
+  $("tools").hidden = true; // they are for the last translation
+  $("confidence").replaceChildren();
   request.focused ??= lights.focused;
   lights.show(null, {});
   lines.source.hidden = true;
@@ -238,6 +247,7 @@ function showBegun(text) {
 }
 
 function show(text, translation) {
+  alternatives.close(true);
   request.begun = false;
   const attention = translation?.attention;
   const lost = document.activeElement === document.body ? request.focused : null;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 import socket
@@ -153,7 +154,8 @@ def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> N
         address = url.format(port=closed.getsockname()[1])
         message = complaint(lambda: load_url(address, tmp_path))
     assert message.startswith(f"the download of {address} to ")
-    assert ("failed: [Errno 111] Connection" if "{port}" in url else "unknown url type") in message
+    refused = f"failed: [Errno {errno.ECONNREFUSED}] Connection"
+    assert (refused if "{port}" in url else "unknown url type") in message
     assert message.endswith("; pass data.archive=FILE")
 
 

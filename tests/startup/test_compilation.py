@@ -144,10 +144,14 @@ def test_a_folder_with_a_space_is_not_passed_to_tensorflow(
 def test_each_kind_of_gpu_has_a_folder_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    names = "JAX_COMPILATION_CACHE_DIR", "TF_XLA_FLAGS"
+    for name in names:
+        monkeypatch.setenv(name, "")  # so that what is set below is undone
+
     def folder(driver: NvidiaDriver | None) -> str:
         monkeypatch.setattr(compilation, "nvidia_driver", lambda: driver)
-        monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-        monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
+        for name in names:
+            monkeypatch.delenv(name)
         use_compilation_cache(tmp_path)
         name = os.environ["JAX_COMPILATION_CACHE_DIR"]
         assert f"--tf_xla_persistent_cache_directory={name} " in os.environ["TF_XLA_FLAGS"]

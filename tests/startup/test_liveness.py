@@ -134,6 +134,8 @@ def test_who_ends_well_is_not_missed(three: Three) -> None:
     for monitor in reversed(three.monitors):
         assert monitor is not None
         monitor.close()
+        for peer in monitor._peers.values():  # as when the process ends
+            peer.shutdown(socket.SHUT_RDWR)
         time.sleep(0.05)
     time.sleep(0.2)
     assert three.heard == [[], [], []]

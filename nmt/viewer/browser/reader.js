@@ -18,7 +18,12 @@ export class Reader {
   // Requests the runs again; steps are requested again when they are needed.
   async refresh() {
     this.runs = await this.source.runs();
-    for (const series of this.series.values()) series.isStale = true;
+    const logged = new Set(this.runs.flatMap(({ name, sentences }) =>
+      sentences.map(({ id }) => JSON.stringify([name, id]))));
+    for (const [key, series] of this.series) {
+      if (logged.has(key) || series.id.startsWith(COMPUTED)) series.isStale = true;
+      else this.series.delete(key);
+    }
   }
 
   // The chosen runs and sentence, or else the first ones: {runs, sentences, sentence}; null without
