@@ -1,4 +1,4 @@
-"""Train, inspect and ship neural translation models on Keras 3 and TensorFlow.
+"""Train, inspect and ship neural translation models on Keras 3, with TensorFlow or JAX.
 
 >>> from nmt import Translator, explain, fit
 >>> run = fit(["data=tatoeba", "model=small"])

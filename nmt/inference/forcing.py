@@ -32,7 +32,15 @@ class _Pairs(NamedTuple):
 def _encode_pairs(
     tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], slots: Sequence[str] = ()
 ) -> _Pairs:
-    """Encode pairs; slots stand for kept spans that both sides share, as in training."""
+    """Encode pairs; slots stand for kept spans that both sides share, as in training.
+
+    Raises:
+        UserError: one is not a pair of strings.
+    """
+    for number, pair in enumerate(pairs, start=1):
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not is_pair or not all(isinstance(side, str) for side in pair):
+            raise UserError(f"pair {number} must be a source and a target text, got {pair!r}")
     cleaned = [(clean_input(source), clean_input(target)) for source, target in pairs]
     spans = [list_shared_spans(*pair)[: len(slots)] if slots else [] for pair in cleaned]
     kept = [keep_shared_spans(*pair, slots) if slots else pair for pair in cleaned]

@@ -108,6 +108,10 @@ class MultiHeadAttention(keras.layers.Layer):
         """H."""
         return self.sizes.num_heads
 
+    def get_build_config(self) -> dict[str, Any]:
+        """Return what `build` needs when the layer is loaded: nothing."""
+        return {"shapes_dict": {}}
+
     def build(self, *input_shapes: Any, **named_shapes: Any) -> None:
         """Create the weights; their shapes depend on the sizes only.
 

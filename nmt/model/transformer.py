@@ -146,10 +146,17 @@ class Transformer(EncoderDecoder):
         }[kind]
 
     def embed(self, ids: Tensor, positions: Tensor | None, dropout_key: Tensor | None) -> Tensor:
-        """Embed tokens, and positions if they have embeddings: ids [B, L] -> [B, L, D]."""
+        """Embed tokens, and positions if they have embeddings: ids [B, L] -> [B, L, D].
+
+        Raises:
+            ValueError: rows are longer than there are positions.
+        """
         x = self.embedding(ids)
         if self.positions is not None:
             if positions is None:
+                length, longest = ids.shape[1], self.sizes.max_length
+                if length is not None and length > longest:
+                    raise ValueError(f"rows of {length} tokens exceed model.max_length={longest}")
                 positions = ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
             x = x + self.positions(positions)
         return dropout(x, self.sizes.dropout, dropout_key)

@@ -27,7 +27,8 @@ class Callback:
 
         Args:
             session: the run: its ``folder``, ``config``, ``model`` and ``position``; `Session.stop`
-                ends it.
+                ends it. With JAX, ``model`` gets the weights at evaluations and at the end;
+                ``train_step.state()`` returns them at any time.
         """
 
     def on_update(self, step: int) -> None:

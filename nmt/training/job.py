@@ -141,7 +141,23 @@ def fit(
     splits = {name: split for name, split in arguments.items() if split is not None}
     config = compose_with_pairs([*overrides], splits)
     set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
-    return train(config, console or make_console(), components=components, callbacks=callbacks)
+    with _restored_generators():
+        return train(config, console or make_console(), components=components, callbacks=callbacks)
+
+
+@contextlib.contextmanager
+def _restored_generators() -> Iterator[None]:
+    """Restore the random numbers of Python and NumPy, which training seeds, for the caller."""
+    import random
+
+    import numpy as np
+
+    state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
 
 
 def train(

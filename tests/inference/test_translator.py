@@ -339,6 +339,13 @@ def test_scores_of_given_ids_are_those_of_the_search(translator: Translator) -> 
             assert scores.sum() == pytest.approx(candidates[n].log_prob, abs=1e-3)
 
 
+@pytest.mark.parametrize("pairs", [("Sí", "No"), [("a", "b", "c")], [("a", None)], ["ab"]])
+def test_pairs_are_two_strings(translator: Translator, pairs: Any) -> None:
+    for method in (translator.score, translator.attentions):
+        with pytest.raises(UserError, match="pair 1 must be a source and a target text"):
+            method(pairs)
+
+
 def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
     texts = ["Where is the station?", "I like it.", "", "Yes."]
     pair_scores = translator.score(list(zip(SENTENCES, texts, strict=True)))

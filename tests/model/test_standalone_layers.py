@@ -204,6 +204,15 @@ def test_a_model_is_fitted_and_saved(tmp_path: Path) -> None:
     model.summary(print_fn=lambda line: None)
 
 
+@pytest.mark.parametrize("kind", ROLES)
+def test_a_layer_that_was_built_by_hand_is_loaded(kind: type[Any]) -> None:
+    layer = kind(d_model=D, num_heads=H)
+    layer.build((None, None, D))
+    loaded = kind.from_config(layer.get_config())
+    loaded.build_from_config(layer.get_build_config())
+    assert [weight.shape for weight in loaded.weights] == [weight.shape for weight in layer.weights]
+
+
 def test_a_configuration_names_every_field() -> None:
     fields = {
         **{"d_model": D, "num_heads": H, "dropout": 0.1, "heads": "own", "key_value_heads": 2},

@@ -294,6 +294,15 @@ def test_positions_are_rows_of_their_table(kind: str) -> None:
     np.testing.assert_array_equal(ops.convert_to_numpy(layer(positions)), table[positions])
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_rows_longer_than_the_positions_are_refused(positions: str) -> None:
+    model = transformer(**TINY | {"positions": positions})
+    longest = model.sizes.max_length
+    ids = np.ones((1, longest + 1), np.int32)
+    with pytest.raises(ValueError, match=f"rows of {longest + 1} tokens exceed model.max_length"):
+        model({"source": ids, "target": ids[:, :2]})
+
+
 def test_the_token_table_reads_and_writes() -> None:
     layer = TokenEmbedding(5, 4)
     layer.build()

@@ -6,12 +6,14 @@ import copy
 import io
 import json
 import os
+import random
 import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -83,6 +85,14 @@ def test_a_run_in_hand(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
+def test_training_does_not_reseed_the_caller(kept: Workshop) -> None:
+    states = []
+    for _ in range(2):
+        kept.train("training.max_steps=1", "name=drawn")
+        states.append((random.random(), float(np.random.random())))  # noqa: NPY002
+    assert states[0] != states[1]
+
+
 def test_a_run_that_is_refused_leaves_nothing(kept: Workshop) -> None:
     run = kept.train(*FEW)
     before = sorted(kept.runs.iterdir())
