@@ -55,7 +55,7 @@ def scaled_dot_product_attention(
         dropout_key: see `nmt.model.dropout`; None: no dropout.
         kernel: "explicit" (einsum and softmax), "fused" (`keras.ops.dot_product_attention`) or
             "chunked" (`nmt.model.chunked`: memory grows with T, not T²). The fused kernel supports
-            neither dropout nor values wider than keys, and neither kernel can return weights: such
+            neither dropout nor values of another width, and neither kernel can return weights: such
             calls take the explicit path.
         return_weights: whether to return the weights too (before dropout).
 

@@ -37,7 +37,7 @@ class SelfAttention(MultiHeadAttention):
             x: [B, L, D].
             attention_mask: bool, broadcastable to [B, H, L, L], or [B, L, L]; None: every token
                 may attend to every token.
-            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout, unless Keras trains.
             return_weights: whether to return the weights too.
             distance_bias: [H, 2 L - 1], see `scaled_dot_product_attention`.
             mask: bool [B, L], False for padding: as Keras passes it from layer to layer.
@@ -144,7 +144,7 @@ class CrossAttention(MultiHeadAttention):
             memory: [B, S, D], the encoder's output.
             attention_mask: bool, broadcastable to [B, H, T, S], or [B, T, S]; None: every token
                 may attend to every source token.
-            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout, unless Keras trains.
             return_weights: whether to return the weights too.
             memory_mask: bool [B, S], False for padding: as Keras passes it from layer to layer.
             training: of a standalone layer: switches its dropout on.
