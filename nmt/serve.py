@@ -196,8 +196,8 @@ def run(arguments: argparse.Namespace) -> None:
     languages, path = run_folder.config.data.languages, arguments.corrections
     corrections = None if path is None else CorrectionFile(path, languages)
     translator = load_translator(arguments, run_folder)
-    tags = (language.replace("_", "-") for language in languages)  # as browsers read them
-    about = About(run_folder.path.name, *tags, scores)
+    source, target = (language.replace("_", "-") for language in languages)  # for browsers
+    about = About(run_folder.path.name, source, target, scores)
     app = make_app(translator, about, Limits(**read_limits(arguments)), corrections)
 
     class Server(uvicorn.Server):

@@ -75,11 +75,11 @@ def test_an_interrupted_report_has_what_was_measured(
 ) -> None:
     calls = []
 
-    def interrupted(*arguments: object) -> ablation.Quality:
+    def interrupted(*arguments: object) -> ablation.HeadScores:
         calls.append(arguments)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return ablation.Quality(float(len(calls)), 0.0, "")
+        return ablation.HeadScores(float(len(calls)), 0.0, "")
 
     for module in (ablation, report):
         monkeypatch.setattr(module, "measure_quality", interrupted)

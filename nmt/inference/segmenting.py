@@ -15,7 +15,6 @@ from unicodedata import category
 
 import numpy as np
 
-from nmt.config.decoding import UNITS
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
@@ -101,8 +100,6 @@ class Segmenter:
         context: int = 0,
         words: SourceWords | None = None,
     ) -> None:
-        if unit not in UNITS:
-            raise UserError(f"unit must be {' or '.join(UNITS)}, got {unit!r}")
         self.max_tokens = max_tokens
         self.tags = tuple(tags)
         self.unit = unit

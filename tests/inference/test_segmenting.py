@@ -34,11 +34,6 @@ def cut(
     return [segment.ids for segment in segmenter.segment(text).segments]
 
 
-def test_an_unknown_unit_is_refused(tokenizer: Tokenizer) -> None:
-    with pytest.raises(UserError, match="unit must be sentence or line, got 'sentences'"):
-        Segmenter(tokenizer, 63, unit="sentences")
-
-
 def test_a_long_text_is_cut_into_few_parts_with_one_warning(tokenizer: Tokenizer) -> None:
     segmenter = Segmenter(tokenizer, 63, unit="line")
     line = " ".join(["Hoy hace buen tiempo. ¿Vamos a la playa?"] * 625)  # 5,000 words
