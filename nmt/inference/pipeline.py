@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Request = SearchRequest | SamplingRequest
 Pending = Callable[[], list[list[Translation]]]  # waits for searches and returns their results
 
-_SOFT_MARGIN = 1.5  # nats by which a soft term may lower the score of a sentence
+_SOFT_MARGIN = 1.0  # nats by which a soft term may lower the score of a sentence
 _AHEAD = 1  # chunks of a stream that are searched while the one before is waited for
 
 
