@@ -71,9 +71,7 @@ class TrainingConfig:
     # Peak rate. null: by the model's width, see `nmt.training.defaults.default_learning_rate`.
     learning_rate: PositiveFloat | None = MISSING
     schedule: Annotated[str, one_of("inverse_sqrt", "cosine", "constant")] = MISSING
-    warmup_steps: NonNegativeInt = (
-        MISSING  # updates; at most a tenth of the run, whatever limits it
-    )
+    warmup_steps: NonNegativeInt = MISSING  # updates; at most a tenth of the run
     beta_1: Momentum = MISSING
     beta_2: Momentum = MISSING
     epsilon: float = MISSING
