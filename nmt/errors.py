@@ -128,8 +128,8 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
-        # The reader of our output (`| head`) has exited: that is not an error. What is buffered
-        # goes nowhere, as Python would fail to write it at exit.
+        # Closed standard output (`| head`) is not an error. Discard the buffer, which Python would
+        # fail to write at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     sys.exit(status)

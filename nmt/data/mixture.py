@@ -183,7 +183,7 @@ def to_model_view(
         config: the ``data`` group.
         name: of the source.
         pairs: in its order.
-        contexts: of each time that a pair occurs; None: it has none.
+        contexts: pair -> the sentences before it, once per occurrence; None: no contexts.
     """
     source = config.sources[name]
     views = pairs

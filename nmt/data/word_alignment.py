@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.model1 import estimate_translations
-from nmt.text.scripts import WORD
+from nmt.text.scripts import PLAIN_WORD
 
 Ints = NDArray[np.int64]
 
-_WORD_OR_MARK = re.compile(rf"{WORD}|\n")
+_WORD_OR_MARK = re.compile(rf"{PLAIN_WORD}|\n")
 _BEFORE_SENTENCE = [ord(mark) for mark in ".!?…:"]
 _ID_BITS = 32  # of the key of two words
 _TIE = 1e-6  # decides only between equal probabilities

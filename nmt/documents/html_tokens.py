@@ -90,7 +90,7 @@ class _Tokenizer(HTMLParser):
         self._add("other")
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """Skip what begins with <![, of which HTML only knows CDATA: see `HTMLParser`."""
+        """Skip a marked section (<![); HTML has only CDATA: see `HTMLParser`."""
         closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
         end = self.rawdata.find(closing, i)
         if end >= 0:

@@ -134,7 +134,7 @@ class MarkdownDocument:
         return splice(self._text, self._list_changes(translations)).encode(self._encoding)
 
     def _list_changes(self, translations: Sequence[MarkedText]) -> Iterator[tuple[int, int, str]]:
-        """Yield the characters [begin, end) that other texts replace, and what is written there."""
+        """Yield the replacements: characters [begin, end) and the new text."""
         remaining = iter(translations)
         for passage, before, text in self._passages:
             unchanged = text.without_kept()

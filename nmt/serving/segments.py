@@ -83,7 +83,7 @@ class SegmentTranslator:
 
         Args:
             text: the text.
-            glossary: whose terms are not corrected; None: there are none.
+            glossary: its terms are not corrected; None: no glossary.
             prefixes: what translations begin with, by sentence (`Segment.written`): see
                 `Pipeline.begin_with`. Other sentences than those of the text are ignored.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from unicodedata import bidirectional
 
 UNKNOWN_LANGUAGE = "und"
-WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"  # expression of a word without digits
+PLAIN_WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"  # expression of a word without digits
 # Languages without spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese.
 _UNSPACED_LANGUAGES = frozenset(
     "zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split()

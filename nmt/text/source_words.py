@@ -14,11 +14,11 @@ from pathlib import Path
 
 from nmt.errors import UserError
 from nmt.text.known_words import KnownWords
-from nmt.text.scripts import WORD
+from nmt.text.scripts import PLAIN_WORD
 
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
-_WORD = re.compile(WORD)
+_WORD = re.compile(PLAIN_WORD)
 _MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word

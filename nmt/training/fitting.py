@@ -135,8 +135,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def split_update(config: TrainingConfig, micro_batches: int) -> TrainingConfig:
     """Return the configuration with the same updates in about ``micro_batches`` micro-batches."""
+    return _set_micro_batch(config, -(-config.positions_per_update // micro_batches))
+
+
+def _set_micro_batch(config: TrainingConfig, size: int) -> TrainingConfig:
+    """Return the configuration with the same updates in micro-batches of this many positions."""
     tokens = config.positions_per_update
-    size = -(-tokens // micro_batches)
     return replace(config, update_tokens=tokens, batch_tokens=size, accumulate=-(-tokens // size))
 
 
@@ -146,14 +150,13 @@ def split_further(config: TrainingConfig) -> TrainingConfig:
     Raises:
         UserError: each has only one row already.
     """
-    longest, tokens = max(config.row_lengths), config.positions_per_update
+    longest = max(config.row_lengths)
     if config.max_batch_positions <= longest:
         raise UserError(
             f"out of memory with a micro-batch of one row of {longest} tokens: "
             "set shorter training.row_lengths, or a smaller model"
         )
-    size = max(longest, -(-config.max_batch_positions // 2))
-    return replace(config, update_tokens=tokens, batch_tokens=size, accumulate=-(-tokens // size))
+    return _set_micro_batch(config, max(longest, -(-config.max_batch_positions // 2)))
 
 
 def max_micro_batches(config: TrainingConfig) -> int:

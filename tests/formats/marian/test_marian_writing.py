@@ -47,11 +47,15 @@ REFUSED = {
 }
 
 
+def train(*, lowercase_source: bool, slots: int) -> Tokenizer:
+    texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
+    config = TokenizerConfig("unigram", 400, 0, 1.0, lowercase_source, slots)
+    return train_tokenizer(config, texts, lambda line: None)
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
-    config = TokenizerConfig("unigram", 400, 0, 1.0, lowercase_source=False, slots=0)
-    return train_tokenizer(config, texts, lambda line: None)
+    return train(lowercase_source=False, slots=0)
 
 
 def test_a_folder_that_came_in_goes_out_as_it_was(tmp_path: Path) -> None:
@@ -117,8 +121,7 @@ def test_what_it_cannot_hold_is_said(tmp_path: Path, tokenizer: Tokenizer, setti
 
 
 def test_a_tokenizer_with_slots_is_refused(tmp_path: Path) -> None:
-    texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
-    slotted = train_tokenizer(TokenizerConfig("unigram", 400, 0, 1.0, True, 3), texts, str)
+    slotted = train(lowercase_source=True, slots=3)
     config, model = make(slotted, [])
     with pytest.raises(UserError, match=r"MarianMT has no slots .*: train with tokenizer\.slots=0"):
         write(model, slotted, config, tmp_path)
@@ -126,8 +129,7 @@ def test_a_tokenizer_with_slots_is_refused(tmp_path: Path) -> None:
 
 
 def test_targets_keep_their_case_where_sources_are_lower_cased(tmp_path: Path) -> None:
-    texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
-    lowering = train_tokenizer(TokenizerConfig("unigram", 400, 0, 1.0, True, 0), texts, str)
+    lowering = train(lowercase_source=True, slots=0)
     config, model = make(lowering, [])
     write(model, lowering, config, tmp_path)
     both = read_marian(tmp_path).tokenizer
