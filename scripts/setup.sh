@@ -2,7 +2,7 @@
 # Create or update .venv from requirements.lock. Fast if nothing has changed.
 # NMT_EXTRAS adds requirements-NAME.lock, whose packages stay installed: gpu for TensorFlow on NVIDIA
 # GPUs, jax-gpu for JAX on them, jax for JAX on CPUs, dev for the tests. Several: "gpu dev".
-# NMT_PYTHON names the interpreter (default: the first supported of python3.13, 3.12, 3.11, python3).
+# NMT_PYTHON names the interpreter of a new .venv (default: the first supported of python3.13, 3.12, 3.11, python3).
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="$root/.venv"
@@ -15,8 +15,9 @@ fits() {
 }
 
 find_python() {
-  local candidate
-  for candidate in ${NMT_PYTHON:-python3.13 python3.12 python3.11 python3 python}; do
+  local candidate candidates=(python3.13 python3.12 python3.11 python3 python)
+  [[ -z "${NMT_PYTHON:-}" ]] || candidates=("$NMT_PYTHON")
+  for candidate in "${candidates[@]}"; do
     if fits "$candidate"; then
       echo "$candidate"
       return
@@ -45,6 +46,9 @@ if [[ -f "$stamp" && "$(cat "$stamp")" == "$want" ]]; then
   exit 0
 fi
 
+if [[ -f "$stamp" && "$(cat "$stamp")" != *" $root" ]]; then
+  rm -rf "$venv" # the checkout was moved, but scripts in .venv name the old place
+fi
 if [[ ! -x "$venv/bin/python" ]] || ! fits "$venv/bin/python"; then
   python="$(find_python)"
   echo "setup: creating $venv with $("$python" --version)" >&2

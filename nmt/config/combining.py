@@ -45,7 +45,8 @@ _FULL_KEYS = {
     "data.test": ("test.path",),
 }
 
-# Model keys that a run starting from another may change: those without effect on weight shapes.
+# Model keys that a run starting from another may change: those without effect on weight shapes, as
+# max_length has none unless positions are learned.
 _CHANGEABLE_ON_START = re.compile(
     r"model\.(\w*dropout|lora_rank|lora_on|max_length|attention_kernel|remat|name)"
 )
@@ -173,7 +174,8 @@ def combine_for_start(
             model[name] = composed.model[name]
     for key in keys:
         if key in ("model", "size") or key.startswith("model."):
-            if not _CHANGEABLE_ON_START.fullmatch(key):
+            is_table = key == "model.max_length" and stored.model.positions == "learned"
+            if is_table or not _CHANGEABLE_ON_START.fullmatch(key):
                 raise UserError(
                     f"a run that starts from another keeps its {key}: {folder} has weights of its "
                     "sizes; leave it out"

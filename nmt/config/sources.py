@@ -111,7 +111,9 @@ def source_key(name: str, key: str) -> str:
 
 def list_paths(source: SourceConfig) -> list[str]:
     """Return the names or patterns of a source's files: none, one, or two that are aligned."""
-    return [source.path] if isinstance(source.path, str) else list(source.path or ())
+    if source.path is None:
+        return []
+    return list(source.path) if isinstance(source.path, list) else [source.path]
 
 
 def locate_at_opus(data: DataConfig) -> None:

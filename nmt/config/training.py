@@ -74,7 +74,7 @@ class TrainingConfig:
     warmup_steps: NonNegativeInt = MISSING  # updates; at most a tenth of the run
     beta_1: Momentum = MISSING
     beta_2: Momentum = MISSING
-    epsilon: float = MISSING
+    epsilon: PositiveFloat = MISSING
     weight_decay: NonNegativeFloat = MISSING  # adamw and muon; kernels only
     clip_norm: PositiveFloat | None = MISSING  # global norm; null: disabled
     ema_decay: Momentum | None = MISSING  # of averaged weights, per update; null: disabled
@@ -104,7 +104,9 @@ class TrainingConfig:
     early_stopping: PositiveInt | None = MISSING
     # Stops a trial of a sweep if this share of the other runs in its runs_dir had a better score
     # after as many evaluations. null: disabled.
-    stop_behind: PositiveFloat | None = MISSING
+    stop_behind: (
+        Annotated[float, Valid("above 0 and at most 1", lambda value: 0 < value <= 1)] | None
+    ) = MISSING
     # Of the dev split, translated greedily per evaluation.
     evaluation_sentences: NonNegativeInt = MISSING
     keep_checkpoints: PositiveInt = MISSING
@@ -169,7 +171,10 @@ def _check_batch(config: TrainingConfig) -> None:
         )
     longest = max(config.row_lengths)
     if longest > config.max_batch_positions:
+        key = "batch_tokens"
+        if isinstance(size, str):
+            key = "max_update_tokens" if tokens is None else "update_tokens"
         raise UserError(
-            f"training.batch_tokens={config.max_batch_positions} has no room for a row of "
+            f"training.{key}={config.max_batch_positions} has no room for a row of "
             f"training.row_lengths={config.row_lengths}"
         )

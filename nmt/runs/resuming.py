@@ -8,7 +8,7 @@ from typing import Any
 
 from nmt.config import Config
 from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
-from nmt.config.command_line import compose_raw, convert_hydra_errors
+from nmt.config.command_line import compose_raw, convert_hydra_errors, read_names
 from nmt.config.files import from_composed
 from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
@@ -24,7 +24,7 @@ def compose_config(overrides: Sequence[str] = ()) -> Config:
     Raises:
         UserError: see `job_config`.
     """
-    return job_config(compose_raw(overrides), overrides)
+    return job_config(compose_raw(overrides), read_names(overrides))
 
 
 def job_config(composed: Any, overrides: Sequence[str]) -> Config:

@@ -60,7 +60,7 @@ def _add_flags(*added: str) -> None:
 
 
 def _fingerprint() -> str:
-    """Return a hash of the machine and the libraries that a compiled program depends on."""
+    """Return a hash of the machine, the libraries and the flags that a compiled program depends on."""
     state = hashlib.blake2b(digest_size=8)
     state.update(" ".join(platform.uname()[4:]).encode())
     try:
@@ -70,8 +70,9 @@ def _fingerprint() -> str:
     keys = ("flags", "Features", "model name")
     for line in sorted({line for line in lines if line.startswith(keys)}):
         state.update(line.encode())
-    # TensorFlow's own key does not name the GPU: code for one model could run on another.
+    # TensorFlow's own key names neither the GPU, whose code could run on another one, nor the flags.
     state.update(str(nvidia_driver()).encode())
+    state.update(os.environ.get("XLA_FLAGS", "").encode())
     for package in ("tensorflow", "jax", "jaxlib"):
         try:
             state.update(f"{package} {metadata.version(package)}".encode())

@@ -64,7 +64,7 @@ class PeerMonitor:
         port = port if port < 1 << 16 else port - 2 * _PORT_OFFSET
         self._peers = dict(self._accept(port) if index == 0 else [(0, self._connect(host, port))])
         for number, peer in self._peers.items():
-            peer.settimeout(timeout)
+            peer.settimeout(10 * timeout)  # process 0 sends nothing until all are connected
             for loop in (self._listen, self._send_heartbeats):
                 threading.Thread(target=loop, args=(number, peer), daemon=True).start()
 
@@ -120,6 +120,7 @@ class PeerMonitor:
             lost = number
             try:
                 message = peer.recv(1)
+                peer.settimeout(self._timeout)
                 if message in (_LOST, _FAILED):
                     lost = int.from_bytes(_receive(peer, 4), "big")
             except OSError:

@@ -41,7 +41,6 @@ class Guard:
     def reset(self) -> None:
         """Forget the updates since the last report."""
         self._uncounted: list[Update] = []
-        self._last_applied: Update | None = None
         self.has_spike = False
 
     @property
@@ -70,10 +69,11 @@ class Guard:
         updates, position = self._uncounted, self._position
         first = position.step - len(updates) + 1
         skipped_before = position.skipped
+        last_applied: Update | None = None
         for number, update in enumerate(updates, start=first):
             if not bool(update.skipped):
                 position.skipped_in_row = 0
-                self._last_applied = update
+                last_applied = update
                 continue
             self.has_spike |= bool(np.isfinite(update.gradient_norm))
             position.skipped += 1
@@ -85,13 +85,16 @@ class Guard:
                 f"update {position.step}: {position.skipped - skipped_before} of the last "
                 f"{len(updates)} updates skipped, {self._reason}"
             )
+        if last_applied is not None:
+            position.last_norm = float(last_applied.gradient_norm)
         self._uncounted = []
 
     def record_norm(self) -> None:
         """Add the last gradient norm to those that limit the next; call it at every report."""
-        if self._last_applied is not None:
-            norm = float(self._last_applied.gradient_norm)
-            self._position.norms = [*self._position.norms, norm][-MEDIAN_OF:]
+        position = self._position
+        if position.last_norm is not None:
+            position.norms = [*position.norms, position.last_norm][-MEDIAN_OF:]
+            position.last_norm = None
         self.reset()
 
     def _give_up(self, number: int) -> NoReturn:

@@ -178,7 +178,8 @@ class RunJournal(Journal):
 
     def _log_samples(self, step: int, samples: Sequence[tuple[Pair, str]]) -> None:
         rows = [
-            (pair.source, pair.target, output.replace("\t", " "))  # a sampled byte can be a tab
+            # Bytes that the model predicts can be tabs and line breaks.
+            (pair.source, pair.target, " ".join(output.split()))
             for pair, output in samples
         ]
         table = ["| source | reference | output |", "|---|---|---|"]

@@ -142,8 +142,9 @@ class Trainer:
                     # processes agree only at reports and evaluations.
                     if reports or evaluates or session.process_group.processes == 1:
                         coordinator.exchange_clock_and_stop()
+        rewound = self._rewind_after_spike()  # a resumed run would not see the spike
         guard.count_skipped()
-        if self._saver.saved_step != position.step:
+        if rewound or self._saver.saved_step != position.step:
             self._saver.save()
         self._journal.close()
         return self._announce_end(begin)
@@ -209,7 +210,8 @@ class Trainer:
         if not self._guard.has_spike:
             return False
         if (checkpoint := self._saver.read_latest()) is None:
-            return False  # the update stays skipped
+            self._guard.has_spike = False  # the update stays skipped
+            return False
         self._rewind(checkpoint, self._position.order + 1)
         self._saver.count_rewind()
         self._session.console.print(

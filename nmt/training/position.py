@@ -26,6 +26,7 @@ class Position:
     skipped: int = 0  # updates that were skipped
     skipped_in_row: int = 0  # of them, those since the last one that was applied
     norms: list[float] = field(default_factory=list)  # gradient norms of the last reports
+    last_norm: float | None = None  # of the last update applied since then
     order: int = 0  # number of the shuffle: how often a spike made training rewind
     stage: int = 0  # index into ``data.stages``
     stage_step: int = 0  # updates made before this stage

@@ -40,6 +40,8 @@ from typing import TYPE_CHECKING, Any
 
 from attention_steps import KERAS, Row, Step, make_step, measure_bytes
 
+from nmt.startup.memory import available_memory
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -137,14 +139,14 @@ def measure(plans: Sequence[Row], report: Row, path: Path | None) -> None:
 def measure_memory_of(plan: Row, rows: Sequence[Row], gpu: bool) -> Row:
     """Return a row with the memory of a layer; estimated if it would not fit."""
     estimate = compute_bytes(plan, rows)
-    fits = gpu or plan["kind"] == CHUNKED or estimate < SHARE * read_free_bytes()
+    fits = gpu or plan["kind"] == CHUNKED or estimate < SHARE * available_memory()
     answer = ask(plan) if fits else None
     measured = answer is not None
     return plan | {"measured": measured, "bytes": answer["bytes"] if answer else estimate}
 
 
 def compute_bytes(plan: Row, rows: Sequence[Row]) -> int:
-    """Estimate the bytes row a step that holds scores [B, H, T, T]."""
+    """Estimate the bytes of a step that holds scores [B, H, T, T]."""
 
     def count_scores(row: Row) -> int:
         return row["batch"] * row["heads"] * row["length"] ** 2
@@ -155,14 +157,6 @@ def compute_bytes(plan: Row, rows: Sequence[Row]) -> int:
         last = max(measured, key=count_scores)
         estimate = min(estimate, last["bytes"] * count_scores(plan) // count_scores(last))
     return estimate
-
-
-def read_free_bytes() -> float:
-    """Return the free memory; infinity if the system does not report it."""
-    with contextlib.suppress(OSError, TypeError):
-        text = Path("/proc/meminfo").read_text(encoding="utf-8")
-        return int(re.search(r"MemAvailable:\s+(\d+)", text)[1]) * 1024  # type: ignore[index]
-    return math.inf
 
 
 def ask(plan: Row) -> Any:

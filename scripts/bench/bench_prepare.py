@@ -281,6 +281,9 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace) -> None:
     folder: Path = arguments.folder
+    output = folder / "prepared"
+    if output.exists():
+        raise SystemExit(f"{output} is prepared already: remove it, or choose another --folder")
     start = time.monotonic()
     planted = make_corpus(folder, arguments.pairs, arguments.files)
     size = sum(path.stat().st_size for path in folder.glob("*.gz"))
@@ -300,7 +303,6 @@ def measure(arguments: argparse.Namespace) -> None:
         f"prepare.near_duplicates={arguments.near or 'null'}",
         *arguments.overrides,
     ]
-    output = folder / "prepared"
     kills, once, peaks = arguments.kills, arguments.once, Peaks()
     if once:
         seconds = kill_and_resume(output, overrides, peaks, kills, once)

@@ -176,7 +176,9 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
     def answer(content: dict[str, Any]) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
+    ready_at = time.time()
     sys.stdin.readline()  # waits for this process's turn on the device
+    waited = time.time() - ready_at
     config, model, step = ready.build()
     flops = count_training_flops_per_token(model.sizes.costs)
     before = time.time()
@@ -192,7 +194,7 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
             "parameters": model.count_params(),
             "precision": config.training.precision,
             "batches": ready.batches.shapes,
-            "first_step_s": round(first - read_start(), 1),
+            "first_step_s": round(first - read_start() - waited, 1),
             "compile_s": round(first - before - again, 1),
             "mflop_per_token": round(flops / 1e6, 2),
         }

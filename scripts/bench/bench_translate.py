@@ -9,7 +9,8 @@ median over turns. Sentences come from the test split of the run, or from two fi
 - keras without cache: the same search, but every step reads the whole prefix again;
 - ctranslate2 float32 and int8: the engine of `--engine auto`, and its quantized version;
 - with --peers, transformers: `generate` of Hugging Face with the weights of the run, if
-  `transformers` and `torch` are installed and support the model: pre-norm; relu, relu2 or gelu.
+  `transformers` and `torch` are installed and support the model: pre-norm; relu, relu2 or gelu;
+  `model.positions=sinusoidal model.qk_norm=false`, which `compact` has not by default;
 
 With --lines FILE, the whole command on that file is compared with CTranslate2's `translate_batch`,
 which is called with tokens; its loading is not counted. The start of a process is measured

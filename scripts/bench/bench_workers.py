@@ -108,8 +108,9 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=10, help="per turn (%(default)s)")
     parser.add_argument("--turns", type=int, default=5, help="(%(default)s)")
     arguments = parser.parse_intermixed_args()
-    plans = [(count, 1) for count in arguments.workers]
-    plans += [(count, count) for count in arguments.workers if count > 1]
+    counts = sorted({1, *arguments.workers})  # of workers; each is compared with one worker
+    plans = [(count, 1) for count in counts]
+    plans += [(count, count) for count in counts if count > 1]
     crews = [Crew(arguments.overrides, arguments.batch_tokens, *plan) for plan in plans]
     for _ in range(arguments.turns):
         for crew in crews:

@@ -3,8 +3,8 @@
     python scripts/bench/terms.py --run RUN
 
 The glossary has nouns of the test split, in the singular, with the words that its references use
-for them, most often or (--rare) least often. Nouns are words that usually follow a determiner in
-the English training sentences. The alignment that finds the words is that of the run's lexicon.
+for them, most often or (--rare) least often. Nouns are words that follow a determiner in a tenth
+or more of their occurrences in the English training sentences. The alignment that finds the words is that of the run's lexicon.
 
 "agreed": the glossary is applied where the reference has the targets of all terms of the sentence
 (Dinu et al. 2019), and BLEU is of the whole split. "everywhere": to all sentences, also where the
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def list_nouns(texts: Sequence[str]) -> set[str]:
-    """Return the English words that are mostly nouns, in the singular."""
+    """Return the English words that often follow a determiner, in the singular."""
     counts, behind = Counter[str](), Counter[str]()
     for text in texts:
         words = re.findall(r"[a-z]+", text.lower())

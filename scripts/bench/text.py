@@ -174,7 +174,7 @@ def sample_pairs(pairs: Sequence[Any], count: int | None, seed: int) -> list[tup
 def list_rows(
     pairs: Sequence[tuple[str, str]], arguments: argparse.Namespace, languages: tuple[str, str]
 ) -> list[Sources]:
-    """Return the texts of all rows but the last: clean, changed, paragraphs, spans by kind."""
+    """Return the texts of the rows from test pairs: clean, changed, paragraphs, spans by kind."""
     sources, references = [list(side) for side in zip(*pairs, strict=True)]
     rows = [Sources(CLEAN, sources, references)]
     rows += [

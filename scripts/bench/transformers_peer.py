@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 
@@ -24,8 +25,11 @@ def load_peer(translator: Any) -> Transformers:
         raise PeerError(f"{error.name} is not installed") from error
     transformers.logging.set_verbosity_error()
     sizes = translator.engine.model.sizes
-    if sizes.norm != "pre" or sizes.activation == "swiglu":
-        raise PeerError("transformers has no model of this shape")
+    if not _has_peer(sizes):
+        raise PeerError(
+            "transformers has no model of this shape: train with model.positions=sinusoidal "
+            "model.qk_norm=false"
+        )
     config = transformers.M2M100Config(
         vocab_size=sizes.vocabulary_size,
         d_model=sizes.d_model,
@@ -47,6 +51,21 @@ def load_peer(translator: Any) -> Transformers:
     model = transformers.M2M100ForConditionalGeneration(config).eval()
     copy_weights(translator.engine.model, model)
     return Transformers(model, translator)
+
+
+def _has_peer(sizes: Any) -> bool:
+    """Whether M2M100 computes the same function as a model of these sizes."""
+    from nmt.model.sizes import AttentionSizes, Sizes
+
+    if not isinstance(sizes, Sizes) or sizes.positions not in ("sinusoidal", "learned"):
+        return False
+    attention = replace(sizes.self_attention, dropout=0.0, kernel="explicit")
+    return (
+        attention == AttentionSizes(sizes.d_model, sizes.num_heads)
+        and sizes.norm == "pre"
+        and sizes.activation != "swiglu"
+        and not sizes.output_bias
+    )
 
 
 def copy_weights(ours: Any, theirs: Any) -> None:

@@ -146,7 +146,7 @@ def tabulate_scaling(all_results: Sequence[dict[str, Any]]) -> Table | None:
     table = Table(title="Several devices share every update")
     for name in ("model", "precision"):
         table.add_column(name)
-    for name in ("devices", "tokens/update", "tokens/s", "scaling efficiency", "loss"):
+    for name in ("devices", "positions per side", "tokens/s", "scaling efficiency", "loss"):
         table.add_column(name, justify="right")
     table.add_column("status")
     single = [result.get("tokens_per_second") for result in results if result["devices"] == 1]

@@ -144,6 +144,17 @@ REFUSED = [
     ("training.accumulate", {"training.update_tokens": 1536, "training.accumulate": 3}),
     ("training.accumulate", {**FITTING, "training.accumulate": 2}),
     ("training.row_lengths", {**FITTING, "training.row_lengths": [3073]}),
+    ("training.update_tokens=3072 has", {**FITTING, "training.row_lengths": [3073]}),
+    (
+        "training.max_update_tokens=64 has",
+        {
+            "training.batch_tokens": "auto",
+            "training.max_update_tokens": 64,
+            "training.row_lengths": [65],
+        },
+    ),
+    *one_key("training.stop_behind", 0, 50),
+    *one_key("training.epsilon", 0, -1e-9),
     *one_key("training.parallel_parts", 0),
     *one_key("training.dropout_warmup_epochs", -1.0),
     *one_key("training.log_every", 0),

@@ -12,7 +12,7 @@ from sample_corpora import complaint
 
 from nmt.config import Config, files
 from nmt.config.schema import flatten
-from nmt.runs.resuming import job_config
+from nmt.runs.resuming import compose_config, job_config
 
 pytestmark = pytest.mark.xdist_group("configurations")
 
@@ -297,6 +297,26 @@ def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: P
     assert job(start, *corpus, "data.reverse=true").data.languages == ("es", "en")
     named = job(start, *corpus, "data.source_language=ca", "data.target_language=en")
     assert named.data.languages == ("ca", "en")
+
+
+def test_the_names_of_runs_and_files_need_no_quotes_in_python(tmp_path: Path) -> None:
+    run = Run(tmp_path / "año (1)", "data=tatoeba")
+    start = f"training.start_from={run.path}"
+    config = compose_config([start, "data=files", "data.train=a (1).es,b.en"])
+    assert config.training.start_from == str(run.path)
+    assert config.data.sources["pairs"].path == ["a (1).es", "b.en"]
+    assert compose_config([f"training.resume={run.path}"]).training.resume == str(run.path)
+
+
+def test_learned_positions_keep_their_number(tmp_path: Path) -> None:
+    rotary, learned = (
+        Run(tmp_path / name, "data=tatoeba", f"model.positions={name}")
+        for name in ("rotary", "learned")
+    )
+    longer = ("data=files", "data.train=a.tsv", "model.max_length=512")
+    assert job(*longer, f"training.start_from={rotary.path}").model.max_length == 512
+    message = complaint(lambda: job(*longer, f"training.start_from={learned.path}"))
+    assert "keeps its model.max_length" in message
 
 
 def test_an_experiment_gives_adapters_and_dropout_to_a_run_that_starts_from_another(

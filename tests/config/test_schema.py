@@ -112,6 +112,7 @@ def test_the_settings_of_the_paper_follow_its_equation_3() -> None:
     assert (config.model.dropout, config.training.label_smoothing) == (0.1, 0.1)
     assert (config.training.batch_tokens, config.training.max_steps) == (25_000, 100_000)
     assert (config.tokenizer.kind, config.tokenizer.vocabulary_size) == ("bpe", 37_000)
+    assert (config.data.phrases, *vars(config.data.noise).values()) == (0,) * 8
 
 
 def accepts(hint: Any, value: Any) -> bool:

@@ -50,7 +50,7 @@ def test_what_would_not_fit_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> Non
         return {"bytes": 7}
 
     monkeypatch.setattr(bench_attention, "ask", ask)
-    monkeypatch.setattr(bench_attention, "read_free_bytes", lambda: 1e6)
+    monkeypatch.setattr(bench_attention, "available_memory", lambda: 1_000_000)
     rows = [
         bench_attention.measure_memory_of(PLAN | {"kind": kind, "length": 1000}, [], gpu)
         for kind, gpu in ((EXPLICIT, False), (CHUNKED, False), (EXPLICIT, True))

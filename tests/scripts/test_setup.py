@@ -110,6 +110,18 @@ def test_an_interrupted_install_is_tried_again(checkout: Checkout) -> None:
     assert checkout.installs("gpu") == ["requirements.lock", "requirements-gpu.lock"]
 
 
+def test_a_checkout_that_was_moved_gets_a_new_environment(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    checkout = Checkout(old)
+    both = ["requirements.lock", "requirements-gpu.lock"]
+    assert checkout.installs("gpu") == both
+    (old / ".venv" / "bin" / "script").write_text(f"#!{old}/.venv/bin/python\n")
+    checkout.root, checkout.python = old.rename(new), new / "python"
+    assert checkout.installs() == both
+    assert not (new / ".venv" / "bin" / "script").exists()
+
+
 def pins(lock: Path) -> dict[tuple[str, str], str]:
     """Return the version of each package and marker of a lock file."""
     lines = lock.read_text(encoding="utf-8").splitlines()

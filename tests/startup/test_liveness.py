@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from nmt.errors import UserError
+from nmt.startup import liveness
 from nmt.startup.liveness import _PORT_OFFSET, PeerMonitor
 
 
@@ -32,13 +33,15 @@ def find_engine_port() -> int:
 class Three:
     """Three processes' monitors, in threads of one."""
 
-    def __init__(self, timeout: float = 5.0) -> None:
+    def __init__(self, timeout: float = 5.0, delay_of_last: float = 0.0) -> None:
         self.workers = (f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1", "127.0.0.1:2")
         self.heard: list[list[tuple[str, int]]] = [[], [], []]
         self.monitors: list[PeerMonitor | None] = [None, None, None]
         threads = [threading.Thread(target=self._make, args=(index, timeout)) for index in range(3)]
-        for thread in threads:
+        for thread in threads[:2]:
             thread.start()
+        time.sleep(delay_of_last)
+        threads[2].start()
         for thread in threads:
             thread.join(10)
 
@@ -146,6 +149,15 @@ def test_silence_counts_as_death() -> None:
     three = Three(timeout=0.3)  # less than what lies between two signs of life
     three.wait(3)
     assert all(three.heard)
+
+
+def test_the_first_workers_wait_for_one_that_starts_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liveness, "HEARTBEAT", 0.05)
+    three = Three(timeout=2.0, delay_of_last=3.0)
+    assert three.heard == [[], [], []]
+    three.die(2)
+    three.wait(2)
+    assert all(three.heard[:2])
 
 
 def test_who_never_comes_is_missed() -> None:

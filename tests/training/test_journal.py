@@ -70,6 +70,18 @@ def test_samples_are_tables_of_source_reference_and_output(
         ]
 
 
+def test_samples_with_tabs_and_line_breaks_stay_one_row(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    journal = RunJournal(run)
+    samples = [(Pair("a", "A"), "x\ty\n\x85 z\r"), (Pair("b", "B"), "")]
+    journal.show_in_tensorboard(
+        5, DevEvaluation(nll=1.0, scores=[], outputs=[], samples=samples, probes=[], draw=False)
+    )
+    journal.close()
+    written = (run.samples / "step_00000005.tsv").read_text(encoding="utf-8")
+    assert written == "source\treference\toutput\na\tA\tx y z\nb\tB\t\n"
+
+
 def test_heatmaps_of_every_kind_and_layer_at_every_second_evaluation(
     events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
 ) -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Container
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -293,6 +293,53 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
     assert (position["order"], position["skipped"], position["step"]) == (3, 1, 12)
     steps = [line["step"] for line in reported(run) if "train/loss" in line]
     assert steps == [3, 6, 9, 12]
+
+
+def test_a_spike_before_the_first_checkpoint_is_not_met_again_after_it(
+    kept: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {1: 1e-9}
+    limit = property(lambda guard: limits.get(guard._position.step, math.inf))
+    monkeypatch.setattr(Guard, "norm_limit", limit)
+    run = kept.train("data.test=0", "training.on_spike=go_back", "training.log_every=10").folder
+    position = latest(run)[1]
+    assert (position["order"], position["skipped"], position["step"]) == (0, 1, 12)
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_run_stopped_behind_a_spike_ends_as_if_it_had_not_been_stopped(
+    kept: Workshop, at_update: AtUpdate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spike is at update 7, the next report at 9; update 8 is skipped in the new order."""
+    spikes: set[tuple[int, int]] = set()
+
+    def norm_limit(guard: Guard) -> float:
+        update = guard._position.step + 1, guard._position.order
+        if update not in spikes:
+            return math.inf
+        spikes.remove(update)
+        return 1e-9
+
+    monkeypatch.setattr(Guard, "norm_limit", property(norm_limit))
+    back = ["data.test=0", "training.on_spike=go_back", "training.log_every=3"]
+    runs = []
+    for kill in (False, True):
+        spikes.add((KILLED_AT, 0))
+        stop = partial(os.kill, os.getpid(), signal.SIGTERM) if kill else lambda: None
+        at_update(KILLED_AT if kill else -1, stop)
+        run = kept.train(*back, f"name=killed_{kill}").folder
+        if kill:
+            assert latest(run)[1]["step"] == 5
+            at_update(-1, stop)
+            kept.train(f"training.resume={run.path}")
+        assert not spikes
+        runs.append(run)
+    undisturbed, killed = runs
+    arrays = latest(undisturbed)[0]
+    for name, array in latest(killed)[0].items():
+        np.testing.assert_array_equal(array, arrays[name], err_msg=name)
+    assert latest(killed)[1]["order"] == 1
+    assert reported(killed) == reported(undisturbed)
 
 
 def test_a_spike_in_every_order_ends_the_run(

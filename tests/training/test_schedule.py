@@ -178,14 +178,14 @@ def test_a_run_is_complete_at_a_limit(
         (Position(seconds=90.0), "training.max_minutes=1.5"),
         (Position(step=25), "training.max_epochs=2.5"),
         (Position(since_best=3), "training.early_stopping=3"),
-        (Position(behind=True), "training.stop_behind=500"),
+        (Position(behind=True), "training.stop_behind=0.5"),
         (Position(stopped=True), "a callback"),
     ],
 )
 def test_what_ended_a_run_is_said(
     training: TrainingConfig, position: Position, reason: str
 ) -> None:
-    limits = {"max_minutes": 1.5, "stop_behind": 500}
+    limits = {"max_minutes": 1.5, "stop_behind": 0.5}
     limits |= {"max_epochs": 2.5} if position.step == 25 else {}
     schedule = TrainingSchedule(replace(training, **limits), [], [10])
     assert schedule.is_complete(position)
