@@ -5,6 +5,7 @@ from __future__ import annotations
 from unicodedata import category, normalize
 
 JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji need them
+TAGS = "".join(map(chr, range(0xE0020, 0xE0080)))  # of flags such as England's: letters of a code
 SPACE_SIGN = "▁"  # tokenizers use it for a space, so a text cannot contain it
 INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surrogate
 
@@ -12,14 +13,16 @@ INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surr
 def clean_text(text: str) -> str:
     """Return NFC text without control characters, every run of white space one space.
 
-    Zero-width joiners stay. Cleaning twice changes nothing more.
+    Zero-width joiners and the tags of flags stay. Cleaning twice changes nothing more.
     """
     if not text.isprintable():  # control characters are not printable
-        text = "".join(
-            character
-            for character in text
-            if character.isspace() or character in JOINERS or category(character) not in INVISIBLE
-        )
+        text = "".join(character for character in text if not is_removed(character))
     if not text.isascii():
         text = normalize("NFC", text).replace(SPACE_SIGN, "_")
     return " ".join(text.split())
+
+
+def is_removed(character: str) -> bool:
+    """Whether `clean_text` removes a character."""
+    is_invisible = category(character) in INVISIBLE and not character.isspace()
+    return is_invisible and character not in JOINERS and character not in TAGS

@@ -11,6 +11,7 @@ from nmt.data.filtering import clean_pair
 from nmt.data.reading import TOO_LONG, read_aligned, read_file
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.text.scripts import join_sentences
 
 
 def read_parallel(source: Path, reference: Path, encoding: str | None = None) -> list[Pair]:
@@ -74,7 +75,7 @@ def gather_references(
 
 
 def join_pairs(pairs: Sequence[Pair], size: int) -> list[Pair]:
-    """Return every ``size`` consecutive pairs joined by spaces; a shorter rest is left out.
+    """Return every ``size`` consecutive pairs as one text; a shorter rest is left out.
 
     Raises:
         UserError: there are fewer pairs than that.
@@ -82,6 +83,6 @@ def join_pairs(pairs: Sequence[Pair], size: int) -> list[Pair]:
     if size > len(pairs):
         raise UserError(f"cannot join {size} pairs: there are only {len(pairs)}")
     return [
-        Pair(*(" ".join(side) for side in zip(*pairs[i : i + size], strict=True)))
+        Pair(*map(join_sentences, zip(*pairs[i : i + size], strict=True)))
         for i in range(0, len(pairs) - size + 1, size)
     ]

@@ -79,6 +79,7 @@ class BatchNoise:
         self._rates = {kind: rate for kind, rate in rates.items() if rate}
         self._tokenizer = tokenizer
         self._languages = languages
+        self._slots = {*SLOTS[: tokenizer.slots]}
         self._text = TextNoise(SLOTS[: tokenizer.slots], languages)
         any_tag = "|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""])
         self._tag = re.compile(rf"(?:{any_tag})(?:.*{CONTEXT_MARK}\s*)?")
@@ -138,12 +139,15 @@ class BatchNoise:
     def _change(
         self, pairs: Sequence[PackedPair], kinds: Collection[str], draw: random.Random
     ) -> Sequence[PackedPair]:
-        """Return one changed pair; all as they were if their tags or weights differ."""
+        """Return one changed pair; all as they were if tags or weights differ, or slots repeat."""
         if any(UNK in pair.source or UNK in pair.target for pair in pairs):
             return pairs  # their text is not known
         sources = self._tokenizer.decode([pair.source for pair in pairs])
         tags = [self._tag.match(source)[0] for source in sources]  # type: ignore[index]
         if len(set(tags)) > 1 or len({pair.weight for pair in pairs}) > 1:
+            return pairs
+        slots = [slot for source in sources for slot in {*source} & self._slots]
+        if len(set(slots)) < len(slots):  # each pair numbers its slots from the first one
             return pairs
         keeps_target = len(pairs) == 1 and SOURCE_CHANGES.keys() >= set(kinds)
         targets = self._tokenizer.target.decode([] if keeps_target else [p.target for p in pairs])
@@ -153,6 +157,8 @@ class BatchNoise:
             kinds,
             draw,
         )
+        if not source:
+            return pairs
         source_ids = self._tokenizer.encode([tags[0] + source])[0].tolist()
         target_ids = (
             pairs[0].target if keeps_target else self._tokenizer.target.encode([target])[0].tolist()

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
-from unicodedata import category
 
-from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
+from nmt.data.cleaning import SPACE_SIGN, is_removed
 from nmt.inference.results import LINE_ENDS, SEPARATORS
 from nmt.text.scripts import UNSPACED
 from nmt.text.spans import SLOTS, SPAN, WORD
@@ -64,7 +63,7 @@ def make_cleaner() -> Callable[[Any], Any]:
     import tensorflow as tf
     import tensorflow_text
 
-    spaces, invisible = list_ranges(str.isspace), list_ranges(_is_removed)
+    spaces, invisible = list_ranges(str.isspace), list_ranges(is_removed)
 
     def clean(text: Any) -> Any:
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
@@ -87,7 +86,7 @@ def make_splitter(unit: str) -> Callable[[Any], Sentences]:
 
     replace, clean = tf.strings.regex_replace, make_cleaner()
     space = list_ranges(str.isspace)
-    removed = list_ranges(_is_removed)
+    removed = list_ranges(is_removed)
     ends = _escape(LINE_ENDS)
     word = rf"(?i)(^|[^\p{{L}}])((?:{_ABBREVIATIONS}|\p{{L}})\.)"
 
@@ -293,8 +292,3 @@ def _split_spans(text: Any) -> tuple[Any, Any]:
 def _escape(characters: Sequence[str]) -> str:
     """Return characters for a regular expression's character class."""
     return "".join(rf"\x{{{ord(character):x}}}" for character in characters)
-
-
-def _is_removed(sign: str) -> bool:
-    """Return whether cleaning removes a character."""
-    return category(sign) in INVISIBLE and sign not in JOINERS and not sign.isspace()

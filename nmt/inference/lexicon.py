@@ -16,6 +16,7 @@ from nmt.files import replace_atomically
 
 LEXICON_FILE = "lexicon.npz"  # in a run folder
 MOST_PAIRS = 40_000  # sample size: all 111,000 pairs of Tatoeba give no better alignments
+_MOST_CELLS = 10_000_000  # source tokens times target tokens of all pairs: 1 GB of memory
 _LEAST = 1e-3  # probabilities below it are dropped
 _SHIFT = 32  # bits of a target id in a key
 
@@ -48,9 +49,12 @@ class Lexicon:
         cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], seed: int = 1
     ) -> Lexicon:
         """Learn from pairs of ids without end marks; from a random sample if there are many."""
+        sizes = [[len(ids) + 1 for ids in side] for side in (sources, targets)]
+        cells = np.prod(sizes, axis=0, dtype=np.int64)
         chosen = np.arange(len(sources))
-        if len(chosen) > MOST_PAIRS:
-            chosen = np.random.default_rng(seed).choice(len(chosen), MOST_PAIRS, replace=False)
+        if len(chosen) > MOST_PAIRS or cells.sum() > _MOST_CELLS:
+            chosen = np.random.default_rng(seed).permutation(len(chosen))[:MOST_PAIRS]
+            chosen = chosen[cells[chosen].cumsum() <= _MOST_CELLS]
         keys, rows = [], []
         row = 0
         for index in chosen.tolist():

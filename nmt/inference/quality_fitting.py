@@ -27,6 +27,7 @@ from nmt.inference.repeating import search_without_loops
 from nmt.inference.segments import Segment, SegmentWriter
 from nmt.text.context import split_tag
 from nmt.text.noise import change_case, change_punctuation, make_typo, remove_accents
+from nmt.text.scripts import join_sentences
 from nmt.text.words import find_words
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def change_pairs(
         others = draw.choices(by_tag[tag], k=draw.choice((1, 2)))
         sources = [source, *(each.source for each in others)]
         targets = [pair.target, *(each.target for each in others)]
-        changed.append(Pair(tag + " ".join(sources), " ".join(targets)))
+        changed.append(Pair(tag + join_sentences(sources), join_sentences(targets)))
     return changed
 
 

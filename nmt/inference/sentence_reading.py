@@ -16,6 +16,7 @@ from nmt.text.spans import (
     find_spans,
     has_letters_outside,
     keep_spans,
+    make_overlap_test,
 )
 from nmt.text.terms import Glossary, TermMatch
 
@@ -73,7 +74,8 @@ class SentenceReader:
             if case is not LetterCase.ORDINARY:
                 spans = list(find_spans(text))
             terms = [match[:2] for match in self._find_terms(text, spans)]
-            text = self._words.correct(text, [*spans, *terms])
+            is_ordinary = case is LetterCase.ORDINARY
+            text = self._words.correct(text, [*spans, *terms], accents_only=not is_ordinary)
         spans = self.find_spans(text)
         is_copied = not has_letters_outside(text, spans)
         return ReadSentence(text, self.keep(text, spans), case, is_copied)
@@ -104,8 +106,5 @@ class SentenceReader:
         """Return the terms of a text that are not inside of kept spans."""
         if self._glossary is None:
             return []
-        return [
-            match
-            for match in self._glossary.find(text)
-            if not any(begin < match.end and match.begin < end for begin, end in spans)
-        ]
+        is_kept = make_overlap_test(spans)
+        return [match for match in self._glossary.find(text) if not is_kept(match.begin, match.end)]

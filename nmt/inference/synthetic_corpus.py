@@ -69,12 +69,18 @@ class SyntheticCorpus:
         self._write_record(finished=False)
 
     def resume(self) -> None:
-        """Continue after the last recorded line; start if the record is missing.
+        """Continue after the last recorded line; start if nothing was recorded.
 
         Raises:
-            UserError: the table has another origin or is damaged.
+            UserError: the table has another origin or no record, or is damaged.
         """
         if not self.record.exists():
+            if self.output.exists() and self.output.stat().st_size:
+                raise UserError(
+                    f"{self.output} cannot be resumed, as {self.record} is missing: remove it, or "
+                    "name another output"
+                )
+            self.output.unlink(missing_ok=True)
             self.start()
             return
         try:

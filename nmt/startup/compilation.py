@@ -60,7 +60,7 @@ def _add_flags(*added: str) -> None:
 
 
 def _fingerprint() -> str:
-    """Return a hash of the machine, the libraries and the flags that a compiled program depends on."""
+    """Return a hash of the machine, libraries and flags that a compiled program depends on."""
     state = hashlib.blake2b(digest_size=8)
     state.update(" ".join(platform.uname()[4:]).encode())
     try:
@@ -70,7 +70,7 @@ def _fingerprint() -> str:
     keys = ("flags", "Features", "model name")
     for line in sorted({line for line in lines if line.startswith(keys)}):
         state.update(line.encode())
-    # TensorFlow's own key names neither the GPU, whose code could run on another one, nor the flags.
+    # TensorFlow's own key names neither the flags nor the GPU: its code could run on another one.
     state.update(str(nvidia_driver()).encode())
     state.update(os.environ.get("XLA_FLAGS", "").encode())
     for package in ("tensorflow", "jax", "jaxlib"):

@@ -26,7 +26,8 @@ def recognize_case(text: str) -> LetterCase:
         return LetterCase.ORDINARY
     words = _WORD.findall(text)
     letters = "".join(words)
-    if text == text.upper() and len(letters) > _SHORT and not _has_caseless(letters):
+    is_upper = text.replace("ß", "SS") == text.upper()
+    if is_upper and len(letters) > _SHORT and not _has_caseless(letters):
         return LetterCase.UPPER
     others = words[1:]  # the first word of every sentence has a capital
     capitalized = [word for word in others if word[0].isupper() and not word[1:].isupper()]
@@ -73,8 +74,8 @@ def apply_case(text: str, case: LetterCase) -> str:
 
 def copy_unusual_case(source: str, translation: str) -> str:
     """Write words that a translation shares with its source, such as iPhone, as the source does."""
-    for word in set(_UNUSUAL.findall(source)):
-        if word.lower() in translation.lower():
+    for word in dict.fromkeys(_UNUSUAL.findall(source)):
+        if word not in translation and word.lower() in translation.lower():
             translation = re.sub(rf"\b{re.escape(word)}\b", word, translation, flags=re.IGNORECASE)
     return translation
 

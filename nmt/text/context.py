@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
+from nmt.text.scripts import UNSPACED
 from nmt.text.sentences import split_sentences
 
 CONTEXT_MARK = "\ue008"  # a private character, which no other text has: see `nmt.text.spans`
@@ -28,8 +29,18 @@ def add_context(text: str, previous: Sequence[str]) -> str:
     """
     context = "".join(f"{sentence} {CONTEXT_MARK} " for sentence in previous)
     if len(context) > MOST_CHARACTERS:
-        context = context[-MOST_CHARACTERS:].partition(" ")[2]
+        context = _drop_partial_word(context[-MOST_CHARACTERS:])
     return context + text
+
+
+def _drop_partial_word(context: str) -> str:
+    """Return the end of a context without the word that it may be cut in."""
+    part, _, rest = context.partition(" ")
+    if not rest.startswith(CONTEXT_MARK):
+        return rest
+    # The part is all that is left of its sentence: its last word, unless words have no spaces.
+    is_unspaced = re.match(UNSPACED, part[-1:]) is not None
+    return context if is_unspaced else rest.removeprefix(f"{CONTEXT_MARK} ")
 
 
 def split_context(text: str) -> tuple[str, str]:

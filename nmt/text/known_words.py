@@ -35,10 +35,12 @@ class KnownWords:
             most: how many of the most frequent words may replace it, other than with its accents.
         """
         lower = word.lower()
-        best = self._by_bare.get(_strip_accents(lower))
+        bare = _strip_accents(lower)
+        best = self._by_bare.get(bare)
+        if best == bare != lower:  # odió is not odio
+            return word
         if best is None and most and len(lower) <= self._longest + 1:
-            forms = {lower, _strip_accents(lower)}
-            edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
+            edits = {edit for form in {lower, bare} for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
             best = max(known, key=self._count_and_word, default=None)
             if best is not None and (self._counts[best] < _MIN_COUNT or self._ranks[best] >= most):

@@ -159,12 +159,10 @@ class TextNoise:
 
     def _number_slots(self, source: str, target: str, draw: random.Random) -> Pair:
         """Number slots in the order of the source, as in use; sometimes from a later one on."""
-        used = [sign for sign in source if sign in self._slots]
+        used = list(dict.fromkeys(sign for sign in source if sign in self._slots))
         spare = len(self._slots) - len(used)
         first = draw.randint(0, spare) if draw.random() < _LATER_RATE else 0
-        numbers = {
-            ord(slot): self._slots[number] for number, slot in enumerate(dict.fromkeys(used), first)
-        }
+        numbers = {ord(slot): self._slots[number] for number, slot in enumerate(used, first)}
         return source.translate(numbers), target.translate(numbers)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nmt.text.scripts import primary_subtag
-from nmt.text.spans import find_spans
+from nmt.text.spans import find_spans, make_overlap_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one.
 _PLAIN = re.compile(r"[¿¡«“\"]*[\w\s,]*[.!?…]*")
@@ -100,12 +100,11 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
     separators = [match.span() for match in _SEPARATOR.finditer(line)]
     if not separators:
         return []
-    spans = list(find_spans(line))
+    is_inside, has_quotation = make_overlap_test(list(find_spans(line))), "«" in line
     return [
         (first, last)
         for first, last in separators
-        if not (line[first] == "»" and "«" in line)  # a quotation
-        and not any(begin < first < end for begin, end in spans)
+        if not (line[first] == "»" and has_quotation) and not is_inside(first, first)
     ]
 
 

@@ -15,10 +15,13 @@ from pathlib import Path
 from nmt.errors import UserError
 from nmt.text.known_words import KnownWords
 from nmt.text.scripts import PLAIN_WORD
+from nmt.text.spans import make_overlap_test
 
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
 _WORD = re.compile(PLAIN_WORD)
+_POSSESSIVE = re.compile("['’]s$")
+_JOINTS = re.compile("['’-]")  # of the parts of a word
 _MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
@@ -40,7 +43,7 @@ class SourceWords:
     @classmethod
     def count(cls, texts: Iterable[str]) -> SourceWords:
         """Count the words of distinct texts; those of scripts without letter case are left out."""
-        counts = Counter(word for text in set(texts) for word in _WORD.findall(text.lower()))
+        counts = Counter(word.lower() for text in set(texts) for word in _WORD.findall(text))
         return cls._most_frequent({word: n for word, n in counts.items() if word.upper() != word})
 
     def merge(self, other: SourceWords) -> SourceWords:
@@ -76,34 +79,40 @@ class SourceWords:
         lines = (f"{word}\t{count}\n" for word, count in self.counts.items())
         (folder / WORDS_FILE).write_text("".join(lines), encoding="utf-8")
 
-    def correct(self, text: str, spans: Sequence[tuple[int, int]]) -> str:
+    def correct(
+        self, text: str, spans: Sequence[tuple[int, int]], *, accents_only: bool = False
+    ) -> str:
         """Return a text in which known words replace unknown ones that resemble them.
 
         A word without its accents gets them back. A word that is one letter, or two swapped ones,
         away from known words becomes the most frequent of them, unless it may be a name: it has a
-        capital, and at the beginning of a sentence it resembles no frequent word.
+        capital, and at the beginning of a sentence it resembles no frequent word. Apostrophes
+        become those of the sources.
 
         Args:
             text: a sentence.
             spans: characters [begin, end) of its kept spans, which stay.
+            accents_only: whether words get their accents back, and nothing else. For a sentence
+                whose capitals are lost, so that any word may be a name.
         """
+        text = self._write_apostrophes(text, spans)
         parts, done = [], 0
         for begin, end, begins_sentence in self._find_unknown(text, spans):
-            most = len(self.counts)
-            if text[begin].isupper():
-                is_short = end - begin <= _MIN_LETTERS
-                most = _FIRST_WORDS if begins_sentence and not is_short else 0
-            word = self._known.correct(text[begin:end], most)
-            parts += [text[done:begin], word]
+            word = text[begin:end]
+            most = 0 if accents_only else len(self.counts)
+            if word != word.lower():
+                is_first = begins_sentence and word[1:] == word[1:].lower()
+                most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
+            parts += [text[done:begin], self._known.correct(word, most)]
             done = end
         return "".join([*parts, text[done:]])
 
     def find_names(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the names that no training source has.
 
-        A capitalized word is a name. At the beginning of a sentence it is one if its letters do not
-        look like the language of the sources, or if it is short, another word follows and it cannot
-        be another form of a known word.
+        A word with a capital is a name. If only its first letter has one, at the beginning of a
+        sentence, it is a name if its letters do not look like the language of the sources, or if it
+        is short, another word follows and it cannot be another form of a known word.
 
         Args:
             text: a sentence in ordinary letter case, after `correct`.
@@ -111,10 +120,15 @@ class SourceWords:
         """
         names: list[tuple[int, int]] = []
         for begin, end, begins_sentence in self._find_unknown(text, spans):
-            if not text[begin].isupper():
+            word = text[begin:end]
+            if word == word.lower():
                 continue
-            if begins_sentence and not self._begins_with_name(text, begin, end):
+            has_inner_capital = not word.isupper() and word[1:] != word[1:].lower()  # iPhone
+            is_first = begins_sentence and not has_inner_capital
+            if is_first and not self._begins_with_name(text, begin, end):
                 continue
+            if possessive := _POSSESSIVE.search(word):
+                end -= len(possessive[0])
             if names and text[names[-1][1] : begin] == " ":  # first and family name
                 begin = names.pop()[0]
             names.append((begin, end))
@@ -124,14 +138,40 @@ class SourceWords:
         self, text: str, spans: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield where each unknown word begins and ends, and whether it begins a sentence."""
+        is_kept = make_overlap_test(spans)
         for match in _WORD.finditer(text):
             begin, end = match.span()
             lower = match[0].lower()
-            if lower in self.counts or lower == match[0].upper() or end - begin < _MIN_LETTERS:
+            if lower == match[0].upper() or self._is_known(lower):
                 continue
-            if not any(first < end and begin < last for first, last in spans):
+            if not is_kept(begin, end):
                 before = text[max(0, begin - _MOST_MARKS) : begin]
                 yield begin, end, bool(_BEGINS_SENTENCE.search(before))
+
+    def _is_known(self, word: str) -> bool:
+        """Whether a word in lower case, or each part of it, as of Spain's, is known or short."""
+        if len(word) < _MIN_LETTERS or word in self.counts:
+            return True
+        parts = _JOINTS.split(word)
+        return len(parts) > 1 and all(map(self._is_known, parts))
+
+    def _write_apostrophes(self, text: str, spans: Sequence[tuple[int, int]]) -> str:
+        """Write apostrophes inside of words as most sources do."""
+        usual, other = self._apostrophes
+        if other not in text:
+            return text
+        is_kept, signs = make_overlap_test(spans), list(text)
+        for match in _WORD.finditer(text):
+            if not is_kept(*match.span()):
+                signs[slice(*match.span())] = match[0].replace(other, usual)
+        return "".join(signs)
+
+    @cached_property
+    def _apostrophes(self) -> tuple[str, str]:
+        """The usual apostrophe of the sources, and the other one."""
+        curly = sum(count for word, count in self.counts.items() if "’" in word)
+        straight = sum(count for word, count in self.counts.items() if "'" in word)
+        return ("’", "'") if curly > straight else ("'", "’")
 
     def _begins_with_name(self, text: str, begin: int, end: int) -> bool:
         """Whether an unknown word that begins a sentence may be a name."""

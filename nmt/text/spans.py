@@ -7,6 +7,7 @@ of pairs, and put back after the search.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -118,6 +119,22 @@ class Kept(NamedTuple):
 
     text: str
     values: tuple[str, ...]  # the spans, by number of their slot
+
+
+def make_overlap_test(spans: Sequence[tuple[int, int]]) -> Callable[[int, int], bool]:
+    """Return a function that tells whether characters [begin, end) overlap one of the spans.
+
+    Args:
+        spans: characters [begin, end), in any order, which do not overlap each other.
+    """
+    ordered = sorted(spans)
+    ends = [end for _, end in ordered]
+
+    def overlaps(begin: int, end: int) -> bool:
+        at = bisect_right(ends, begin)  # the first span that ends behind the beginning
+        return at < len(ordered) and ordered[at][0] < end
+
+    return overlaps
 
 
 def find_spans(text: str) -> Iterator[tuple[int, int]]:

@@ -75,8 +75,8 @@ class Glossary:
     """Terms, found in texts whether singular or plural; letter case counts in acronyms only.
 
     Args:
-        terms: the entries. Of terms that begin at one word, the longest is found, and of equally
-            long ones the one that is written as in the text.
+        terms: the entries. Of terms that begin at one word, the longest is found; of equally long
+            ones the one that is written as in the text, or else the first.
         languages: of source and target, BCP 47 tags.
 
     Raises:
@@ -88,9 +88,10 @@ class Glossary:
         codes = [primary_subtag(language) for language in languages]
         self._target_code = codes[1]
         self._list_forms, self._list_target_forms = map(_make_forms, codes)
-        self._by_first: dict[str, list[tuple[Term, list[_Token]]]] = defaultdict(list)
+        # Form of the first word -> number of the term, and its words.
+        self._by_first: dict[str, list[tuple[int, list[_Token]]]] = defaultdict(list)
         targets: dict[str, str] = {}
-        for term in self.terms:
+        for number, term in enumerate(self.terms):
             if targets.setdefault(term.source, term.target) != term.target:
                 raise UserError(
                     f"the term {term.source!r} has two translations, {targets[term.source]!r} and "
@@ -98,7 +99,7 @@ class Glossary:
                 )
             tokens = _split(term.source)
             for form in self._list_forms(tokens[0].text):
-                self._by_first[form].append((term, tokens))
+                self._by_first[form].append((number, tokens))
 
     @classmethod
     def read(cls, path: Path, languages: tuple[str, str]) -> Glossary:
@@ -138,17 +139,16 @@ class Glossary:
         at = 0
         while at < len(tokens):
             candidates = [
-                (len(wanted), text[tokens[at].begin : tokens[at + len(wanted) - 1].end], term)
+                (len(wanted), text[tokens[at].begin : tokens[at + len(wanted) - 1].end], number)
                 for form in self._list_forms(tokens[at].text)
-                for term, wanted in self._by_first.get(form, ())
+                for number, wanted in self._by_first.get(form, ())
                 if self._begins_with(tokens[at : at + len(wanted)], wanted)
             ]
             if not candidates:
                 at += 1
                 continue
-            length, found, entry = max(
-                candidates, key=lambda each: (each[0], each[1].lower() == each[2].source.lower())
-            )
+            length, found, number = max(candidates, key=self._rank)
+            entry = self.terms[number]
             begin = tokens[at].begin
             # A term that is not translated stays as it is written, also in another form.
             term = entry._replace(source=found, target=found) if entry.is_kept else entry
@@ -177,6 +177,11 @@ class Glossary:
             _match(tokens[at : at + len(wanted)], wanted, self._list_target_forms)
             for at in range(len(tokens) - len(wanted) + 1)
         )
+
+    def _rank(self, candidate: tuple[int, str, int]) -> tuple[int, bool, int]:
+        """Rank a candidate: its length, whether it is written as in the text, its place."""
+        length, found, number = candidate
+        return length, found.lower() == self.terms[number].source.lower(), -number
 
     def _begins_with(self, tokens: Sequence[_Token], wanted: Sequence[_Token]) -> bool:
         return len(tokens) == len(wanted) and _match(tokens, wanted, self._list_forms)

@@ -4,7 +4,8 @@
 
 The glossary has nouns of the test split, in the singular, with the words that its references use
 for them, most often or (--rare) least often. Nouns are words that follow a determiner in a tenth
-or more of their occurrences in the English training sentences. The alignment that finds the words is that of the run's lexicon.
+or more of their occurrences in the English training sentences. The alignment that finds the words
+is that of the run's lexicon.
 
 "agreed": the glossary is applied where the reference has the targets of all terms of the sentence
 (Dinu et al. 2019), and BLEU is of the whole split. "everywhere": to all sentences, also where the

@@ -16,6 +16,7 @@ from nmt.data.splitting import Pair
 from nmt.data.tokenizer import EOS, SentencePieceTokenizer
 from nmt.data.tokenizer_training import list_texts, train_tokenizer
 from nmt.text.context import CONTEXT_MARK, split_context
+from nmt.text.spans import SLOTS
 
 pytestmark = pytest.mark.xdist_group("tokenizers")
 
@@ -147,6 +148,19 @@ def test_tags_stay_in_front_and_different_tags_are_not_joined(
     heavy = tagged._replace(weight=2.0)
     assert noise.change([tagged, heavy], 64, (0,)) == [tagged, heavy]
     assert noise.change([heavy, heavy], 64, (0,))[0].weight == 2.0
+
+
+def test_pairs_that_have_the_same_slot_are_not_joined(tokenizer: SentencePieceTokenizer) -> None:
+    """In use, no sentence has a slot twice."""
+    first, second = SLOTS[:2]
+    noise = make_noise(tokenizer, joined=1.0, spans=1.0)
+    for slots, joined in (([first, first], False), ([first, second], True)):
+        texts = [f"ana tiene {slot} gatos" for slot in slots]
+        pairs = [PackedPair(ids.tolist(), ids.tolist()) for ids in tokenizer.encode(texts)]
+        changed = noise.change(pairs, 1000, [1])
+        assert len(changed) == (1 if joined else 2)
+        source = tokenizer.decode([changed[0].source])[0]
+        assert all(source.count(slot) <= 1 for slot in SLOTS)
 
 
 def test_a_change_without_room_is_not_made(tokenizer: SentencePieceTokenizer) -> None:

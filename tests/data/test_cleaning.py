@@ -25,6 +25,7 @@ from nmt.data.cleaning import clean_text
         ("\u202eright to left\u202c", "right to left"),
         ("می\u200cخواهم", "می\u200cخواهم"),  # Persian needs its non-joiner
         ("👩\u200d🚀 ok", "👩\u200d🚀 ok"),  # and an astronaut her joiner
+        ("\U0001f3f4\U000e0067\U000e007f", "\U0001f3f4\U000e0067\U000e007f"),  # a flag
         ("lone \ud800 surrogate", "lone surrogate"),
         ("¿Qué?  ", "¿Qué?"),
     ],

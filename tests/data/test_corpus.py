@@ -349,6 +349,9 @@ def test_patterns_may_be_turned_around(tmp_path: Path) -> None:
 def test_pairs_are_joined_without_a_rest() -> None:
     pairs = [Pair(str(number), chr(97 + number)) for number in range(5)]
     assert join_pairs(pairs, 2) == [Pair("0 1", "a b"), Pair("2 3", "c d")]
+    assert join_pairs([Pair("你好。", "Hi."), Pair("我走了。", "Bye.")], 2) == [
+        Pair("你好。我走了。", "Hi. Bye.")
+    ]
     assert join_pairs(pairs, 5) == [Pair("0 1 2 3 4", "a b c d e")]
     assert complaint(lambda: join_pairs(pairs, 6)) == ("cannot join 6 pairs: there are only 5")
 

@@ -53,6 +53,22 @@ def test_a_sample_of_many_pairs_is_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert (weights != other).any()
 
 
+def test_of_long_pairs_as_many_are_read_as_fit_into_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    make_keys = lexicon._make_keys
+
+    def count_cells(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        read.append(len(source) * len(target))
+        return make_keys(source, target)
+
+    monkeypatch.setattr(lexicon, "_make_keys", count_cells)
+    monkeypatch.setattr(lexicon, "_MOST_CELLS", 2000)
+    Lexicon.train(*translated_pairs())
+    assert 1900 < sum(read) <= 2000
+
+
 @pytest.mark.parametrize("layer", [None, 0, 3])
 def test_a_file_keeps_it(tmp_path: Path, layer: int | None) -> None:
     assert Lexicon.load(tmp_path) is None

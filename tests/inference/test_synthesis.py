@@ -245,3 +245,10 @@ def test_what_cannot_be_gone_on_with_is_said(text: Path, tmp_path: Path) -> None
     corpus.record.write_text("{}")
     with pytest.raises(UserError, match="is damaged"):
         SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()
+    corpus.record.unlink()
+    corpus.output.write_bytes(content)
+    with pytest.raises(UserError, match=r"cannot be resumed, as .* is missing"):
+        SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()
+    corpus.output.write_bytes(b"")  # killed before the record was written
+    SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()
+    assert corpus.record.is_file()

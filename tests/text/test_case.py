@@ -25,7 +25,7 @@ TEXTS = st.text(st.one_of(st.characters(), st.sampled_from(f"aB çÑ ßẞİıǅ
     "text",
     [
         *("¡HOLA MUNDO!", "¿DÓNDE ESTÁ?", "HOLA 5", f"TENGO {SLOT}", "NASA", "ÑU ÁÉ", "STOP!"),
-        "İSTANBUL",
+        *("İSTANBUL", "DIE STRAßE IST GESPERRT"),
     ],
 )
 def test_capitals(text: str) -> None:
@@ -88,6 +88,8 @@ def test_words_of_unusual_case_are_copied() -> None:
     assert copy_unusual_case("Mi iPhone", "my iphone, iphones") == "my iPhone, iphones"
     assert copy_unusual_case("La NASA y McDonald", "Nasa and mcdonald") == "NASA and McDonald"
     assert copy_unusual_case("Ana vive", "ana lives") == "ana lives"
+    assert copy_unusual_case("Llama a IT", "call IT if it rings") == "call IT if it rings"
+    assert copy_unusual_case("iPhone o IPHONE", "an iphone") == "an iPhone"
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,15 @@ def test_of_a_long_context_the_end_stays_in_whole_words() -> None:
     assert kept == words[-len(kept) :]
 
 
+def test_of_a_long_context_no_mark_stays_without_its_sentence() -> None:
+    spaceless = "好" * MOST_CHARACTERS + "。"
+    context, _ = split_context(add_context("你好。", [spaceless]))
+    assert context == f"{spaceless} {CONTEXT_MARK} "[-MOST_CHARACTERS:]
+    word, short = "x" * MOST_CHARACTERS, "Ana ríe."
+    assert split_context(add_context("fin", [word]))[0] == ""
+    assert split_context(add_context("fin", [word, short]))[0] == f"{short} {CONTEXT_MARK} "
+
+
 def test_the_configured_number_of_sentences_is_remembered() -> None:
     lines = ["Ana vino. Luis no.", "Ella ríe.", "Él llora."]
     contexts = [split_context(line)[0] for line in add_contexts(lines, PreviousSentences(2, "es"))]

@@ -49,6 +49,7 @@ def names(words: SourceWords, text: str) -> list[str]:
         ("manana quieor pan", "mañana quiero pan"),
         ("Donde está?", "Dónde está?"),
         ("vive en Mexico", "vive en México"),
+        ("el telefóno", "el teléfono"),  # an accent in another place
     ],
 )
 def test_what_was_meant(words: SourceWords, typed: str, meant: str) -> None:
@@ -63,6 +64,8 @@ def test_what_was_meant(words: SourceWords, typed: str, meant: str) -> None:
         "Vi a Cana en casa.",  # may be a name
         "escribe a tngo@dinreo.com y `dinreo`",  # kept spans
         "un pn y la",  # short words
+        "¿Vivé Ana?",  # with its accent another word than "vive"
+        "un dinerO y dInreo",  # of unusual case
         "tango",  # known
         "我没有钱。",
         "",
@@ -70,6 +73,32 @@ def test_what_was_meant(words: SourceWords, typed: str, meant: str) -> None:
 )
 def test_what_stays(words: SourceWords, text: str) -> None:
     assert correct(words, text) == text
+
+
+def test_where_any_word_may_be_a_name_words_get_accents_alone(words: SourceWords) -> None:
+    assert words.correct("El telefono de tngo", [], accents_only=True) == "El teléfono de tngo"
+
+
+def test_apostrophes_are_those_of_the_sources() -> None:
+    counts = {"we're": 50, "were": 90, "it's": 60, "its": 70, "tired": 20, "that’s": 3}
+    english = SourceWords(counts)
+    assert correct(english, "We’re tired, it’s ‘late’.") == "We're tired, it's ‘late’."
+    assert correct(english, "`it’s`") == "`it’s`"  # a kept span
+    curly = SourceWords({word.replace("'", "’"): count for word, count in counts.items()})
+    assert correct(curly, "We're tired") == "We’re tired"
+
+
+def test_words_of_known_parts_are_known() -> None:
+    english = SourceWords({"spain": 50, "spains": 40, "english": 50, "spanish": 50, "king": 50})
+    text = "I met Spain's king, an English-Spanish one."
+    assert correct(english, text) == text
+    assert names(english, text) == []
+    assert names(english, "I met Qwzycz's king.") == ["Qwzycz"]
+
+
+def test_words_with_an_inner_capital_are_names(words: SourceWords) -> None:
+    for text in ("iQueso no come.", "Quiero un iQueso.", "McQueso come pan."):
+        assert names(words, text) == [next(each for each in text.split() if "Q" in each[1:])]
 
 
 def test_nothing_is_looked_for_in_place_of_a_word_longer_than_all_known_ones(
@@ -158,12 +187,14 @@ def test_names_are_in_order_and_apart(text: str) -> None:
     spans = SourceWords(COUNTS).find_names(text, list(find_spans(text)))
     ends = [0, *(edge for span in spans for edge in span)]
     assert ends == sorted(ends)
-    assert all(text[begin].isupper() for begin, _ in spans)
+    assert all(text[begin:end] != text[begin:end].lower() for begin, end in spans)
 
 
 def test_words_are_counted_once_for_each_distinct_text_and_stored(tmp_path: Path) -> None:
     words = SourceWords.count(["El pan. el Pan?", "El pan. el Pan?", "pan 中文 12"])
     assert words.counts == {"pan": 3, "el": 2}
+    assert correct(SourceWords.count(["İyi"]), "İyi") == "İyi"
+    assert names(SourceWords.count(["Bu İzmir"]), "Bu İzmir") == []
     words.save(tmp_path)
     again = SourceWords.load(tmp_path)
     assert again is not None

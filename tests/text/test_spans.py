@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import accumulate
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -17,6 +18,7 @@ from nmt.text.spans import (
     find_spans,
     is_intact,
     keep_spans,
+    make_overlap_test,
     restore_spans,
     space_slots,
 )
@@ -129,6 +131,15 @@ def test_spans_are_in_order_not_empty_and_end_in_no_final_mark(text: str) -> Non
         assert end <= begin < after
         assert text[after - 1] not in ".?!…,"
         end = after
+
+
+@given(st.lists(st.integers(0, 3), max_size=12), st.integers(0, 20), st.integers(0, 4))
+def test_overlaps_are_found(gaps: list[int], begin: int, length: int) -> None:
+    edges = list(accumulate(gaps))
+    spans = [span for span in zip(edges[::2], edges[1::2], strict=False) if span[0] < span[1]]
+    end = begin + length
+    expected = any(first < end and begin < last for first, last in spans)
+    assert make_overlap_test(spans[::-1])(begin, end) == expected
 
 
 @given(TEXTS)

@@ -89,6 +89,13 @@ def test_of_two_forms_the_written_one_is_found() -> None:
     assert find(glossary, "casa, casas") == [("casa", "house"), ("casas", "homes")]
 
 
+def test_of_two_terms_with_one_form_the_first_is_found() -> None:
+    leaf, leave = Term("leaf", "hoja"), Term("leave", "permiso")
+    for terms in ([leaf, leave], [leave, leaf]):
+        glossary = Glossary(terms, ("en", "es"))
+        assert find(glossary, "leaves") == [("leaves", terms[0].target)]
+
+
 @pytest.mark.parametrize(
     ("target", "text", "expected"),
     [
