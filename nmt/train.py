@@ -92,7 +92,8 @@ def tabulate(tests: Mapping[str, SplitScores]) -> Table:
         for i, score in enumerate(evaluation.scores):
             if has_before:
                 cells.append(f"{before.scores[i].value:.2f}" if before else "–")
-            cells.append(f"{score.value:.2f} ± {score.half_width or 0:.2f}")
+            interval = "" if score.half_width is None else f" ± {score.half_width:.2f}"
+            cells.append(f"{score.value:.2f}{interval}")
         table.add_row(*cells)
     return table
 

@@ -20,7 +20,13 @@ TABLE, BIAS = "embedding/table", "embedding/bias"  # rows: pieces of the vocabul
 
 
 def initialize_weights(
-    model: Model, config: Config, run: RunFolder, tokenizer: Tokenizer, log: Callable[[str], object]
+    model: Model,
+    config: Config,
+    run: RunFolder,
+    tokenizer: Tokenizer,
+    log: Callable[[str], object],
+    *,
+    writes: bool,
 ) -> None:
     """Load the initial weights of a model, add its adapters, and freeze weights.
 
@@ -32,6 +38,7 @@ def initialize_weights(
         run: the run's folder.
         tokenizer: the run's tokenizer.
         log: called with the origin of the weights.
+        writes: whether this process stores frozen weights.
 
     Raises:
         UserError: the weights of the source run do not fit, or the stored frozen ones are damaged.
@@ -51,7 +58,8 @@ def initialize_weights(
         return
     path = run.checkpoints.start
     if training.resume is None:
-        write_arrays(path, {f"model/{name}": np.asarray(w) for name, w in frozen.items()}, {})
+        if writes:
+            write_arrays(path, {f"model/{name}": np.asarray(w) for name, w in frozen.items()}, {})
     else:
         assign_weights(frozen, choose_weights(run.checkpoints.read_start()), path)
 
@@ -100,7 +108,8 @@ def transfer_rows(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[np
     space = ids.get("▁")
     mean = table.mean(axis=0)
     texts = new.decode([[i] for i in range(new.vocabulary_size)])
-    for i, encoded in enumerate(old.encode(texts)):
+    # As in targets: sources may be lower-cased, and have no capitals then.
+    for i, encoded in enumerate(old.target.encode(texts)):
         if i <= UNK:
             continue
         if pieces[i] in ids:

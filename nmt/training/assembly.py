@@ -11,6 +11,7 @@ from rich.console import Console
 from nmt.analysis.anatomy.counts import count_by_part
 from nmt.config import Config
 from nmt.data.batches import BatchPlan
+from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import evenly
 from nmt.data.tokenizer import Tokenizer
@@ -55,9 +56,10 @@ def make_trainer(
     planned, stages = _plan_fitting(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
-    initialize_weights(model, config, folder, tokenizer, console.print)
+    writes = process_group.is_main_process
+    initialize_weights(model, config, folder, tokenizer, console.print, writes=writes)
     step, fitted = make_step_that_fits(model, planned, stages, process_group, components)
-    if fitted != config and process_group.is_main_process:
+    if fitted != config and writes:
         folder.write_config(fitted)
     console.print(describe_choices(fitted))
     summary = describe(fitted, stages, model, components.names.get("model"))
@@ -73,6 +75,7 @@ def make_trainer(
             f"'training.row_lengths=[{longest},{2 * longest}]'"
         )
     console.print(f"run folder: {folder.path}")
+    probes = fitted.training.probes or []
     session = Session(folder, fitted, model, step, process_group, console, components, callbacks)
     trainer = Trainer(
         session,
@@ -86,6 +89,11 @@ def make_trainer(
             unit="line",
             words=folder.load_source_words(),
         ),
+        references={
+            pair.source: pair.target
+            for pair in remove_contexts(corpus.dev)
+            if pair.source in probes
+        },
         summary=summary,
     )
     return session, trainer

@@ -80,7 +80,8 @@ class CostMeter:
         The time from here to `end` is estimated from the last evaluation.
         """
         self._schedule_seconds = self._advance_clock()
-        if self._share is not None and self._seconds_after_schedule is not None:
+        is_measured = self._update_seconds > 0 and self._seconds_after_schedule is not None
+        if self._share is not None and is_measured:
             seconds = self._schedule_seconds - self._begin_seconds + self._seconds_after_schedule
             cadence.adapt(self._every, self._share, seconds, self._update_seconds)
         cadence.schedule(step)

@@ -102,7 +102,6 @@ class Evaluations:
     def log_attention(self) -> None:
         """Log the attention of the probes between two evaluations."""
         position = self._position
-        self._guard.wait()  # the time of updates does not count as attention's
         self._attention_cost.begin(position.step)
         with self._session.train_step.use_averages():
             probes, references = self._evaluator.read_attention(), self._evaluator.references

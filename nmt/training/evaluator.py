@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nmt.data.batches import BatchPlan
 from nmt.data.splitting import Pair, evenly
@@ -25,6 +25,7 @@ class Evaluator:
         batches: batches of the dev split; None without one.
         pairs: dev pairs that are translated.
         translator: translates with the model that is trained.
+        references: of the probes, as far as they are known.
     """
 
     def __init__(
@@ -33,11 +34,13 @@ class Evaluator:
         batches: BatchPlan | None,
         pairs: Sequence[Pair],
         translator: Translator,
+        references: Mapping[str, str],
     ) -> None:
         self._session = session
         self._batches = batches
         self._pairs = pairs
         self._translator = translator
+        self.references = references
 
     def evaluate(self) -> DevEvaluation:
         """Return loss, scores, samples and attention.
@@ -58,12 +61,6 @@ class Evaluator:
             draw=self._session.position.evaluations % training.probe_every == 0,
             references=self.references,
         )
-
-    @property
-    def references(self) -> dict[str, str]:
-        """The reference translations of those probes that are dev sentences."""
-        probes = self._session.training.probes or []
-        return {pair.source: pair.target for pair in self._pairs if pair.source in probes}
 
     def read_attention(self) -> list[tuple[str, Attention]]:
         """Return the probe sentences with the attention of their translations.

@@ -33,7 +33,7 @@ CPU_UPDATE = 768  # positions per side: on a CPU, small batches learn more per m
 EVALUATION_EPOCHS, LONGEST_INTERVAL = 20, 5000
 
 # Float32 copies of each parameter: gradient, its sum over micro-batches, two optimizer slots,
-# average, and intermediate values of these.
+# average, and intermediate values of these. Each further parallel part has gradients of its own.
 COPIES = 7
 # Memory of an update on a CPU, without those copies, in multiples of the estimated activations.
 # JAX starts an update before it has freed the memory of the previous one.
@@ -182,7 +182,8 @@ def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) ->
         activations.append(sum(costs.estimate_activations(batch).values()))
     parameters = sum(part.parameters for part in costs.list_parts())
     margin = MARGINS[keras.config.backend()]
-    return round(margin * max(activations)) + PROGRAMS + COPIES * parameters * FULL
+    copies = COPIES + (training.parallel_parts or 1) - 1
+    return round(margin * max(activations)) + PROGRAMS + copies * parameters * FULL
 
 
 def choose_by_estimate(config: Config, vocabulary_size: int) -> int:

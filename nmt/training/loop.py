@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair
@@ -34,6 +34,7 @@ class Trainer:
         dev_batches: batches of the dev split; None without a dev split.
         dev: the dev pairs that each evaluation translates.
         translator: translates with the session's model.
+        references: of those probes that are dev sentences.
         summary: describes data and model, for TensorBoard.
     """
 
@@ -45,6 +46,7 @@ class Trainer:
         dev_batches: BatchPlan | None,
         dev: Sequence[Pair],
         translator: Translator,
+        references: Mapping[str, str],
         summary: str,
     ) -> None:
         self._session = session
@@ -77,7 +79,7 @@ class Trainer:
             schedule=self._schedule,
             coordinator=self._coordinator,
             guard=self._guard,
-            evaluator=Evaluator(session, dev_batches, dev, translator),
+            evaluator=Evaluator(session, dev_batches, dev, translator, references),
             saver=self._saver,
             journal=self._journal,
         )
@@ -124,30 +126,34 @@ class Trainer:
                     # Guard. Results are read from the device only where something is due.
                     reports = schedule.is_report_due(position)
                     evaluates = evaluations.is_evaluation_due()
+                    attends = not evaluates and schedule.is_attention_due(position)
                     if (reports or evaluates) and self._rewind_after_spike():
                         coordinator.exchange_clock_and_stop()
                         continue
                     # Report.
-                    if reports:
-                        guard.count_skipped()  # waits for the device, which is part of the time
+                    if reports or evaluates or attends:
+                        guard.wait()  # the time of the device is that of these updates
                     window.add_seconds(coordinator.tick())
                     if reports:
                         self._report(rate, display)
                     # Evaluate and save.
                     if evaluates:
                         evaluations.evaluate()
-                    elif schedule.is_attention_due(position):
+                    elif attends:
                         evaluations.log_attention()
                     # A single process sees a stop signal after every update at no cost; several
                     # processes agree only at reports and evaluations.
                     if reports or evaluates or session.process_group.processes == 1:
                         coordinator.exchange_clock_and_stop()
-        rewound = self._rewind_after_spike()  # a resumed run would not see the spike
-        guard.count_skipped()
-        if rewound or self._saver.saved_step != position.step:
-            self._saver.save()
+        self._save_unless_saved()
         self._journal.close()
         return self._announce_end(begin)
+
+    def _save_unless_saved(self) -> None:
+        rewound = self._rewind_after_spike()  # a resumed run would not see the spike
+        self._guard.count_skipped()
+        if rewound or self._saver.saved_step != self._position.step:
+            self._saver.save()
 
     def _announce_end(self, begin: int) -> bool:
         """Say what ended the run, if it was trained after ``begin``; return whether it ended."""
@@ -165,6 +171,7 @@ class Trainer:
             display: shows the report.
         """
         position = self._position
+        self._guard.count_skipped()
         self._guard.record_norm()
         report = self._window.close(rate)
         self._journal.log_report(position.step, position.seconds, report)

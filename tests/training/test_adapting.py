@@ -132,11 +132,19 @@ def test_a_new_vocabulary_needs_a_run(shop: Workshop) -> None:
 
 
 class Spelling:
-    """A tokenizer of given pieces, the longest first, with a space before every text."""
+    """A tokenizer of given pieces, the longest first, with a space before every text.
 
-    def __init__(self, *pieces: str) -> None:
+    Sources are lower-cased, and targets are not.
+    """
+
+    def __init__(self, *pieces: str, lowercases: bool = True) -> None:
         self._pieces = ["<pad>", "<s>", "</s>", "<unk>", *pieces]
         self.vocabulary_size = len(self._pieces)
+        self._lowercases = lowercases
+
+    @property
+    def target(self) -> Spelling:
+        return Spelling(*self._pieces[UNK + 1 :], lowercases=False)
 
     def pieces(self, ids: Any) -> list[str]:
         return [self._pieces[i] for i in ids]
@@ -145,6 +153,7 @@ class Spelling:
         return ["".join(self.pieces(ids)).replace("▁", " ").strip() for ids in sequences]
 
     def encode(self, texts: list[str]) -> list[np.ndarray]:
+        texts = [text.lower() for text in texts] if self._lowercases else texts
         return [np.array(list(self._ids("▁" + text)), np.int32) for text in texts]
 
     def _ids(self, text: str) -> Any:
@@ -172,10 +181,10 @@ def test_pieces_keep_their_vectors_and_new_ones_begin_as_means() -> None:
 
 
 def test_biases_of_pieces_move_with_them() -> None:
-    old, new = Spelling("▁", "s", "o", "l", "▁so"), Spelling("l", "▁sol")
+    old, new = Spelling("▁", "s", "o", "l", "▁so", "▁S"), Spelling("l", "▁sol", "▁So")
     biases = np.arange(old.vocabulary_size, dtype=np.float32)
     moved, _ = transfer_rows(biases, old, new)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(moved, [0, 1, 2, 3, 7, 7.5])
+    np.testing.assert_array_equal(moved, [0, 1, 2, 3, 7, 7.5, 7.5])  # ▁S o: targets keep capitals
 
 
 def test_the_bias_of_logits_takes_another_vocabulary(shop: Workshop) -> None:

@@ -66,6 +66,21 @@ def test_the_interval_keeps_evaluations_to_their_share() -> None:
     assert intervals == [0, 12, 12]
 
 
+def test_without_an_update_the_interval_stays() -> None:
+    """As where a run ends right behind a log of attention."""
+    clock = Clock()
+    meter = CostMeter(clock.read, every=2, share=0.25)
+    cadence = Cadence(interval=6)
+    for step, updates in ((4, 4), (8, 0)):
+        meter.restart(step - updates, clock.now)
+        clock.now += updates
+        meter.begin(step)
+        clock.now += 3.0
+        meter.schedule(step, cadence)
+        meter.end()
+    assert (cadence.interval, cadence.following) == (6, 14)
+
+
 def test_without_a_limit_the_interval_stays() -> None:
     clock = Clock()
     meter = CostMeter(clock.read, every=2, share=None)

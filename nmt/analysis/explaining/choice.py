@@ -16,6 +16,7 @@ from nmt.analysis.explaining.words import (
     TokenWord,
     find_rivals,
     find_tag,
+    forbid,
     group_tokens,
     separate,
 )
@@ -99,11 +100,13 @@ class ChoiceExplainer:
         if others:
             rejected = tuple(others[0][begin:])
         elif ids:
-            place = TokenWord(prefix.prefix.written, begin, len(word))
+            shown = " ".join(each.text for each in group_tokens(target, ids))
+            place = TokenWord(shown, begin, len(word))
             rejected = find_rivals(score, target, word, [place])[0]
         if not ids or not rejected or ids == rejected:
             raise UserError("the word and the other one must differ, and not be empty")
-        following = int(score([word])[0].argmax())
+        # One that does not make it the other word, if that is longer.
+        following = int(forbid(score([word])[0], rejected[len(ids) : len(ids) + 1]).argmax())
         pair = separate(score, before, ids, following, rejected)
         spans, columns = find_source_words(prefix, self._tokenizer)
         before_words = self._group_prefix(prefix, before)

@@ -105,6 +105,8 @@ class ForcedScorer:
         positions = pad_length(max(lengths), self._model.max_length)
         fitting = _LOGITS // (positions * self._model.vocabulary_size)
         size = min(_ROWS, max(1, fitting))
+        if self._compiles_shapes and size < _ROWS:  # a batch has _FEW rows or _ROWS
+            size = min(size, _FEW)
         return [order[first : first + size].tolist() for first in range(0, len(order), size)]
 
     def _fill(self, rows: Sequence[ForcedRow]) -> tuple[np.ndarray, np.ndarray, int]:

@@ -152,7 +152,7 @@ def separate(
         return (*written, following), other
     if written[: len(other)] == other:
         [row] = score([[*before, *other]])
-        row = _forbid(row, [written[len(other)]])
+        row = forbid(row, [written[len(other)]])
         return written, (*other, int(row.argmax()))
     return written, other
 
@@ -177,7 +177,7 @@ def find_rivals(
     growing: list[_Rival] = []
     starts = score([tokens[: word.begin] for word in words])
     for number, (word, row) in enumerate(zip(words, starts, strict=True)):
-        row = _forbid(row, [tokens[word.begin]])
+        row = forbid(row, [tokens[word.begin]])
         best = np.argsort(-row, kind="stable")[:_TRIED].tolist()
         own, *pieces = tokenizer.pieces([tokens[word.begin], *best])
         rivals = [
@@ -227,7 +227,7 @@ def _drop_inner(tokenizer: Tokenizer, rival: _Rival) -> _Rival:
     return rival
 
 
-def _forbid(row: np.ndarray, ids: Sequence[int]) -> np.ndarray:
+def forbid(row: np.ndarray, ids: Sequence[int]) -> np.ndarray:
     """Return log-probabilities [V] without those of some ids, and of ids that no output has."""
     row = row.copy()
     row[[*NEVER, UNK, *ids]] = -np.inf

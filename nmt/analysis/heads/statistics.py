@@ -109,17 +109,22 @@ def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
     return values
 
 
-def sum_up(attention: Attention) -> Sums:
+def sum_up(attention: Attention, *, compares_heads: bool = True) -> Sums:
     """Return the sums over the rows of one sentence pair.
 
     They are [layers, H] for each value of `measure`, and [layers, H, H] for "divergence".
+
+    Args:
+        attention: of the pair.
+        compares_heads: whether to compute the divergence, whose memory grows with H² T S.
     """
     sums = {}
     for kind in attention.kinds:
         weights = np.asarray(attention.weights[kind.name], np.float64)
         measured = measure(weights, kind)
         first = 1 if kind.causal else 0
-        measured["divergence"] = divergence(weights[..., first:, :])
+        if compares_heads:
+            measured["divergence"] = np.stack([divergence(layer[:, first:]) for layer in weights])
         for name, values in measured.items():
             sums[kind.name, name] = values.sum(-1), values.shape[-1]
     return sums
@@ -189,7 +194,7 @@ def summarize_probes(attentions: Sequence[Attention]) -> dict[str, float]:
     """
     if not attentions:
         return {}
-    means = average(map(sum_up, attentions))
+    means = average(sum_up(attention, compares_heads=False) for attention in attentions)
     kinds = attentions[0].kinds
     measures = [(kind.name, "entropy", "entropy") for kind in kinds]
     measures += [(kind.name, "mark", "end_mark") for kind in kinds if kind.is_cross]

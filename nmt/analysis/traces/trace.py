@@ -125,7 +125,7 @@ def record(
     segment = _begin_with(translator.segmenter.segment_whole(text), prefix)
     source = np.append(segment.ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(segment.prefix.text).astype(np.int32)
-    limit = translator.pipeline.output_limit(len(segment.ids), len(forced))
+    limit = translator.pipeline.output_limit(len(segment.sentence_ids), len(forced))
     constraints = Constraints(
         ops.convert_to_tensor([limit], "int32"),
         ops.convert_to_tensor([forced if len(forced) else [FREE]], "int32"),
@@ -203,7 +203,7 @@ class _Prefixes:
         for tokens, row in zip(self._live, log_probs, strict=False):  # at first, one row is live
             if tokens is not None:
                 log_probs_after[tokens] = row
-                candidates = _find_best(self._translator, row)
+                candidates = _find_best(self._translator, row, self._spans)
                 self.nodes[self.by_tokens[tokens]].candidates = candidates
         self._live = []
         for tokens, total, score in _list_hypotheses(algorithm, progress):
@@ -318,11 +318,13 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def _find_best(translator: Translator, log_probs: np.ndarray) -> tuple[Candidate, ...]:
-    """Return the most probable tokens under log-probabilities [V]."""
+def _find_best(
+    translator: Translator, log_probs: np.ndarray, spans: Sequence[str]
+) -> tuple[Candidate, ...]:
+    """Return the most probable tokens under log-probabilities [V]; kept spans in their slots."""
     best = np.argsort(-log_probs, kind="stable")[:CANDIDATES]
     pieces = translator.tokenizer.pieces(best)
     return tuple(
-        Candidate(int(token), piece, float(np.exp(log_probs[token])))
+        Candidate(int(token), show_spans(piece, spans), float(np.exp(log_probs[token])))
         for token, piece in zip(best, pieces, strict=True)
     )

@@ -206,7 +206,7 @@ def _translate_config(
     model["activation"] = activation
     generation = folder / GENERATION
     search = {**stored, **(_read_json(generation) if generation.is_file() else {})}
-    beam = search.get("num_beams")
+    beam, ngram = search.get("num_beams"), search.get("no_repeat_ngram_size")
     source, target = languages or _find_languages(folder)
     config = compose_config(
         [
@@ -214,6 +214,7 @@ def _translate_config(
             *(f"data.source_language={source}", f"data.target_language={target}"),
             *(f"model.{key}={value}" for key, value in model.items()),
             *([f"decoding.beam_size={beam}"] if type(beam) is int and beam > 0 else []),
+            *([f"decoding.no_repeat_ngram={ngram}"] if type(ngram) is int and ngram > 0 else []),
         ]
     )
     # Without a dev split, exports are compared with the run on these sentences, in any language.
