@@ -67,6 +67,8 @@ class _Carrier:
         kept = {mark.begin for mark in source.marks if mark.is_kept}
         # With spaces in place of kept elements.
         self._translated = "".join(" " if i in kept else c for i, c in enumerate(source.text))
+        places = reversed(range(len(source.text)))
+        self._last_word = next((i for i in places if source.text[i].isalnum()), -1)
         self._kept = self._find_kept()
         self._points = self._find_points()
         begin = len(text) - len(text.lstrip())
@@ -198,9 +200,10 @@ class _Carrier:
             return 0
         if end == len(text):
             return len(self._text)
-        tail, written = text[end:].strip(), self._text.rstrip()
-        if written.endswith(tail) and not any(map(str.isalnum, tail)):  # such as a full stop
-            return len(written) - len(tail)
+        if end > self._last_word:  # nothing but marks follow, such as a full stop
+            tail, written = text[end:].strip(), self._text.rstrip()
+            if written.endswith(tail):
+                return len(written) - len(tail)
         if begin < mark.begin:
             following = self._shares.find(end)
             if following:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from nmt.data.encodings import UTF_8, open_text
-from nmt.data.lines import split_lines
+from nmt.data.lines import is_cut, split_lines
 from nmt.documents.formats import Document, DocumentOptions, extract
 from nmt.documents.translating import DocumentReport, translate_document
 from nmt.errors import UserError
@@ -69,9 +69,13 @@ def read_lines(data: bytes, label: str, encoding: str | None) -> list[str]:
     """Return the lines of a text, without their ends.
 
     Raises:
-        UserError: it is in another encoding; None is UTF-8.
+        UserError: it is in another encoding (None is UTF-8), or has a line above 1 MiB.
     """
-    return list(decode_lines(split_lines(open_text(BytesIO(data), label, encoding or UTF_8))))
+    lines = list(split_lines(open_text(BytesIO(data), label, encoding or UTF_8)))
+    for number, line in enumerate(lines, 1):
+        if is_cut(line):
+            raise UserError(f"{label}: line {number} is longer than 1 MiB: break it up")
+    return list(decode_lines(lines))
 
 
 def write_translated(

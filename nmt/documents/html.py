@@ -41,6 +41,9 @@ _LISTED = frozenset(("a", "label"))  # beside each other, without other text, th
 _CHARSET = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)"""
 )
+# Pages that name these are in windows-1252 (WHATWG Encoding Standard, section 4.2).
+_LATIN_1 = frozenset("ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 latin-1 l1".split())
+_NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _HEAD = 2048  # bytes in which a page names its encoding
 _SPACE = re.compile("[ \t\n\r\f]+")
 
@@ -256,8 +259,8 @@ class HtmlDocument:
                 elements.append(_Element(i, end - 1, False))
             else:
                 builder.add_empty()
-                before, after = builder.text[-1:], self._raw[end : end + 1]
-                is_spaced = before.isspace() and "".join(after)[:1].isspace()
+                after = "".join(self._raw[end : end + 1])
+                is_spaced = builder.ends_with_space and after[:1].isspace()
                 elements.append(_Element(i, end - 1, False, is_spaced))
         if has_letters(builder.text):
             tokens = run[first][0], run[last - 1][1]
@@ -352,5 +355,7 @@ def extract(data: bytes, options: DocumentOptions) -> HtmlDocument:
     encoding = (match[1] or match[2]).decode("ascii").lower() if match else "utf-8"
     if encoding.startswith(("utf-16", "utf-32")):  # which could not have been read so far
         encoding = "utf-8"
+    if encoding in _LATIN_1 and not _NOT_IN_WINDOWS.search(data):
+        encoding = "cp1252"
     page, encoding = decode(data, options.encoding or encoding)
     return HtmlDocument(page, encoding, options)

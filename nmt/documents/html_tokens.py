@@ -15,6 +15,8 @@ INLINE = frozenset(
 EMPTY = frozenset("embed img input wbr".split())  # inside of a sentence, without content
 VOID = EMPTY | frozenset("area base br col hr link meta source track".split())  # without content
 _TAG = re.compile("<[A-Za-z/!?]")
+# `HTMLParser` stops at these, though browsers read l&#39eau.
+_BAD_REFERENCE = re.compile("&#(?!(?:[0-9]+|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
 
 
 class Token(NamedTuple):
@@ -41,7 +43,8 @@ class _Tokenizer(HTMLParser):
         self.tokens: list[Token] = []
         # A tag that does not end is read again and again: what follows the last > is not parsed.
         end = page.rfind(">") + 1
-        self.feed(page[:end])
+        self._lacks_comment_end = False
+        self.feed(_BAD_REFERENCE.sub("xx", page[:end]))  # only places are read
         self.close()
         if end < len(page):
             is_text = not (self._is_in_script or _TAG.search(page, end))
@@ -88,6 +91,12 @@ class _Tokenizer(HTMLParser):
 
     def handle_pi(self, data: str) -> None:
         self._add("other")
+
+    def parse_comment(self, i: int, report: int = 1) -> int:
+        """Skip a comment; once an end is missing, none is looked for: see `HTMLParser`."""
+        end = -1 if self._lacks_comment_end else super().parse_comment(i, report)
+        self._lacks_comment_end = end < 0
+        return end
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
         """Skip a marked section (<![); HTML has only CDATA: see `HTMLParser`."""

@@ -112,6 +112,11 @@ class MarkedTextBuilder:
         return "".join(self._parts)
 
     @property
+    def ends_with_space(self) -> bool:
+        """Whether the last part of the text ends with white space."""
+        return bool(self._parts) and self._parts[-1][-1:].isspace()
+
+    @property
     def parent(self) -> int | None:
         """The innermost open mark."""
         return self._opened[-1] if self._opened else None

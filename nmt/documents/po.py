@@ -24,6 +24,7 @@ _MOST_FORMS = 9  # polib reads one digit; Arabic has six
 _HEADER = re.compile(r'^msgid ""\r?\nmsgstr (?:"[^\n]*(?:\n|\Z))+', re.MULTILINE)
 _LANGUAGE = re.compile(r'(["n]Language:)[^"\\\n]*')
 _TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
+_CONTINUED = re.compile(r'\s*(?:#~\s*)?"')
 # As GTK and Qt write the letter of an entry of a menu: "_Abrir", "&Abrir".
 _MNEMONIC = re.compile(r"(?<![^\W\d_])[&_](?=[^\W_])(?!\w+;)")
 _LINE_ENDS = dict.fromkeys(map(ord, "\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # polib escapes others
@@ -148,7 +149,7 @@ class PoDocument:
 
 def _is_translation(line: str) -> bool:
     """Whether a line is of the translation of a message, whose first line is known."""
-    return bool(_TRANSLATION.match(line)) or line.lstrip("#~ \t").startswith('"')
+    return bool(_TRANSLATION.match(line) or _CONTINUED.match(line))
 
 
 def _find_mnemonic(text: str) -> str:

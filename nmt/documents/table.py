@@ -157,7 +157,8 @@ def _find_delimiter(text: str, columns: Sequence[str]) -> str:
             pass  # perhaps not with the right delimiter
         width = widths[0] if widths else 0
         likeness = widths.count(width) / max(len(widths), 1)
-        scores[delimiter] = (len(set(columns) & set(names)), width > 1, likeness, width)
+        is_tab = delimiter == "\t"  # texts have commas, but seldom tabs
+        scores[delimiter] = (len(set(columns) & set(names)), width > 1, likeness, is_tab, width)
     return max(scores, key=lambda delimiter: scores[delimiter])
 
 
@@ -177,10 +178,10 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
         )
     indices: set[int] = set()
     has_header = False
-    for column in columns:
+    for column in map(str.strip, columns):
         is_number = column.isascii() and column.isdecimal() and len(column) <= _MOST_DIGITS
-        if column.strip() in names:
-            indices |= {index for index, name in enumerate(names) if name == column.strip()}
+        if column in names:
+            indices |= {index for index, name in enumerate(names) if name == column}
             has_header = True
         elif is_number and 1 <= int(column) <= len(names):
             indices.add(int(column) - 1)

@@ -9,7 +9,8 @@ from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, mark_plain, splice
 
-_LINE = re.compile(r"[^\n]*(?:\n|$)")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
+_LINE_END = re.compile(r"\r\n?|\n")
 # White space, and the signs of a quotation in an e-mail.
 _INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
 # A line of nothing but such signs separates; "-- " is the one before a signature.
@@ -27,7 +28,7 @@ class TextDocument:
         self.segments: Sequence[MarkedText] = [self._read(*span) for span in self._spans]
 
     def _read(self, begin: int, end: int) -> MarkedText:
-        first, *others = self._text[begin:end].split("\n")
+        first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
         return mark_plain(" ".join(" ".join(lines).split()))
 

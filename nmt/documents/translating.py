@@ -18,7 +18,10 @@ from nmt.inference.results import TermUse, Translation, Word, join_lines
 from nmt.text.context import PreviousSentences, add_contexts
 
 _FINAL_MARKS = frozenset(".,;:!?…。！？：；、，؟؛۔")
-_DOTTED = re.compile(r"(?:\.|…|(?<!\w)(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2})\.$")  # "...", "p.m."
+# "...", "p.m.", and abbreviations that end names and lists.
+_DOTTED = re.compile(
+    r"(?:\.|…|(?<!\w)(?:(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|Jr|Sr|Ltd|Inc|Corp|Co|etc))\.$"
+)
 _ELEMENT = "element"  # in place of the character that stands for one
 CHUNK = 256  # texts that are searched together
 

@@ -51,7 +51,7 @@ _CUTS = (
 )
 _LIST_MARKER = re.compile(r"(?:[-*•·–—]|(?:[0-9]{1,3}|[A-Za-z])\))\s+(?=\S)")
 # A sentence in quotation marks, which are not translated but stay around it.
-_QUOTED = re.compile(r"(«\s*)[^«»]+?(\s*»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")")
+_QUOTED = re.compile(r"(«\s*+)[^«»]*[^«»\s](\s*+»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")")
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 

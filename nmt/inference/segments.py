@@ -57,9 +57,7 @@ class SegmentedText(NamedTuple):
 
 def show_spans(text: str, spans: Sequence[str]) -> str:
     """Return a text or a piece with kept spans in place of their slots, for display."""
-    for slot, span in zip(SLOTS, spans, strict=False):
-        text = text.replace(slot, span)
-    return text
+    return text.translate({ord(slot): span for slot, span in zip(SLOTS, spans, strict=False)})
 
 
 def copy_segment(segment: Segment) -> Translation:

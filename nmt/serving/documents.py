@@ -212,6 +212,7 @@ class _Job:
                 return translate_lines(lines, self, self._request, self._report, chunk_size=_CHUNK)
             data = recode(BytesIO(data), "the document", format_name, options)
             document = extract(data, format_name, options)
+            self._check()
             return translate_document(
                 document, self, self._request, self._report, chunk_size=_CHUNK
             )
@@ -282,6 +283,7 @@ class _Job:
 
     def _report(self, done: int, total: int) -> None:
         """Emit how many texts are translated: at the beginning, and from time to time."""
+        self._check()
         if self._emit and (not done or monotonic() - self._reported >= _REPORT_S):
             self._reported = monotonic()
             self._emit("progress", {"done": done, "total": total})

@@ -46,8 +46,7 @@ def _drop_partial_word(context: str) -> str:
 def split_context(text: str) -> tuple[str, str]:
     """Return the context that a text begins with, with the space after it, and the rest."""
     at = text.rfind(CONTEXT_MARK) + 1
-    while 0 < at < len(text) and text[at] == " ":
-        at += 1
+    at += at > 0 and text.startswith(" ", at)
     return text[:at], text[at:]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -214,7 +215,13 @@ def _make_forms(code: str) -> Callable[[str], frozenset[str]]:
     if code in _STEMMERS:
         import snowballstemmer
 
-        stem = snowballstemmer.stemmer(_STEMMERS[code]).stemWord
+        stemmer, lock = snowballstemmer.stemmer(_STEMMERS[code]), threading.Lock()
+
+        def stem_word(word: str) -> str:
+            with lock:  # a stemmer keeps the word that it is at
+                return str(stemmer.stemWord(word))
+
+        stem = stem_word
 
     @lru_cache(100_000)
     def list_forms(word: str) -> frozenset[str]:

@@ -213,6 +213,7 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
         ("""<a onclick='f("x title=" )' data-x='b title="hola" c'>Sí</a>""", ["Sí"]),
         ("<img translate=no alt='Hola'><img alt=no><p>Sí", ["Sí"]),
         ('<meta charset="utf-16"><p>niño', ["niño"]),
+        ("<p>l&#39eau</p><p>c&#39est <b>bon</b></p>&#", ["l'eau", "c'est bon"]),
     ],
 )
 def test_unusual_pages(page: str, texts: list[str]) -> None:
@@ -269,11 +270,15 @@ def test_other_encodings_are_read_and_written() -> None:
     document = extract(page.encode("latin-1"), "html", DocumentOptions())
     [segment] = document.segments
     assert segment.text == "Sí"
-    assert document.fill([MarkedText("Ja — ó")]) == page.replace("Sí", "Ja &#8212; ó").encode(
-        "latin-1"
+    assert document.fill([MarkedText("Ja — ó ł")]) == page.replace("Sí", "Ja — ó &#322;").encode(
+        "cp1252"
     )
     with_mark = "\ufeff<p>Hola</p>"
     assert copy(read(with_mark)) == with_mark.encode()
+    windows = b'<meta charset="iso-8859-1"><p>\x93S\xed\x94\x85 s\xed</p>'  # as browsers read it
+    document = extract(windows, "html", DocumentOptions())
+    assert [segment.text for segment in document.segments] == ["“Sí”… sí"]
+    assert document.fill(document.segments) == windows
     named = DocumentOptions(encoding="cp1252")  # whatever the page says
     [segment] = extract('<meta charset="utf-8"><p>“Sí”'.encode("cp1252"), "html", named).segments
     assert segment.text == "“Sí”"

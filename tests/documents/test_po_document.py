@@ -184,6 +184,12 @@ def test_comments_without_spaces() -> None:
     assert fill(text, {"Hola": "Hi"}) == text.replace("Bye", "Hi")
 
 
+def test_a_comment_behind_a_message_stays() -> None:
+    text = 'msgid "Hola"\nmsgstr ""\n# "Adiós" es informal\nmsgid "Adiós"\nmsgstr ""\n'
+    filled = fill(text, {"Hola": "Hello", "Adiós": "Bye"})
+    assert '# "Adiós" es informal\n' in filled
+
+
 def test_messages_are_found_whatever_follows() -> None:
     for end in ("", "#:", '#~| msgid "x"', '#~ msgid "x"\n#~ msgstr ""', "# fin"):
         assert fill(f'msgid "Hola"\nmsgstr ""\n{end}', {"Hola": "Hi"}) == (

@@ -67,11 +67,13 @@ def test_columns_by_name() -> None:
 
 def test_columns_by_number_have_no_header() -> None:
     assert texts(COMMAS, "2") == ["Texto", "Hola", "Buenos días", "rarotexto", "corta"]
+    assert texts(COMMAS, "1", " 2") == texts(COMMAS, "1", "2")
     assert texts(COMMAS, "4", "Texto")[:2] == ["Hola", "Buenos días"]
     assert texts("2,1\nuno,dos\n", "2") == ["uno"]  # a name
 
 
 def test_delimiters() -> None:
+    assert texts("1\tRojo, verde, azul\n2\tUno, dos, tres\n", "2")[0] == "Rojo, verde, azul"
     assert texts(SEMICOLONS, "es") == ["Hola, amigo", "Adiós, amiga, y gracias"]
     assert texts(SEMICOLONS, "2") == ["es", "Hola, amigo", "Adiós, amiga, y gracias"]
     assert texts(TABS, "es") == ["Hola, amigo", "Adiós; amiga"]

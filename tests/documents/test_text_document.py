@@ -21,6 +21,11 @@ def test_paragraphs_are_joined_and_replaced() -> None:
     assert filled.decode() == text.replace("Uno dos\ntres.", "A\nB")
 
 
+def test_line_ends_may_be_carriage_returns() -> None:
+    document = extract(b"Uno\rdos.\r\rTres.\r", "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == ["Uno dos.", "Tres."]
+
+
 def test_items_of_a_list_stay_apart() -> None:
     text = "Fin\n- uno\n  dos\n* tres\n 1. cuatro\n10) cinco\n-6 seis\n"
     document = extract(text.encode(), "text", DocumentOptions())

@@ -243,6 +243,10 @@ def test_slots_are_shown_as_the_spans(tokenizer: Tokenizer) -> None:
     assert show_spans(f"▁{A}x{B}{C}", ["1", "2"]) == f"▁1x2{C}"
 
 
+def test_a_span_may_be_the_character_of_a_slot() -> None:
+    assert show_spans(f"{SLOTS[0]} {SLOTS[1]}", [SLOTS[1], "5"]) == f"{SLOTS[1]} 5"
+
+
 def test_a_prefix_of_a_segment_keeps_its_spans_and_letter_case(tokenizer: Tokenizer) -> None:
     translator, _ = translator_of(tokenizer, lambda text: text.partition(" ")[2])
     [segment] = translator.segmenter.segment("CUESTA 1200 EUROS HOY.").segments

@@ -32,6 +32,11 @@ def test_a_context_is_separated_from_its_text(text: str, previous: list[str]) ->
     assert remove_context(extended) == text
 
 
+def test_the_space_that_a_text_begins_with_stays() -> None:
+    extended = add_context("  fin", ["Ana ríe."])
+    assert split_context(extended) == (f"Ana ríe. {CONTEXT_MARK} ", "  fin")
+
+
 def test_of_a_long_context_the_end_stays_in_whole_words() -> None:
     words = [f"palabra{number}" for number in range(60)]
     context, _ = split_context(add_context("fin", [" ".join(words)]))
