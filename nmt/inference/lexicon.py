@@ -54,7 +54,8 @@ class Lexicon:
         chosen = np.arange(len(sources))
         if len(chosen) > MOST_PAIRS or cells.sum() > _MOST_CELLS:
             chosen = np.random.default_rng(seed).permutation(len(chosen))[:MOST_PAIRS]
-            chosen = chosen[cells[chosen].cumsum() <= _MOST_CELLS]
+            fitting = int((cells[chosen].cumsum() <= _MOST_CELLS).sum())
+            chosen = chosen[: max(1, fitting)]
         keys, rows = [], []
         row = 0
         for index in chosen.tolist():

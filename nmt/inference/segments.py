@@ -15,7 +15,16 @@ from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.prefixes import NO_PREFIX, Prefix
 from nmt.inference.results import Translation, join_lines
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
-from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans, space_slots
+from nmt.text.spans import (
+    SLOTS,
+    drop_inverted,
+    enclose_inverted,
+    find_spans,
+    is_intact,
+    match_tags,
+    restore_spans,
+    space_slots,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +93,7 @@ class SegmentWriter:
         """Return the translations of segments: one line each, with kept spans and letter case.
 
         A kept span that an output lacks is inserted beside the target word that is aligned to the
-        source word beside it.
+        source word beside it; so are tags that an output ends before it begins them.
 
         Args:
             engine: the engine that searched; None: it cannot align.
@@ -96,9 +105,10 @@ class SegmentWriter:
             for segment, hypotheses in zip(segments, outputs, strict=True)
             for hypothesis in hypotheses
         ]
+        decoded = self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
         texts = [
-            join_lines(text)
-            for text in self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
+            drop_inverted(join_lines(text), match_tags(segment.spans))
+            for (segment, _), text in zip(pairs, decoded, strict=True)
         ]
         lacking = [
             number
@@ -132,6 +142,7 @@ class SegmentWriter:
         if self._tokenizer.slots and not is_intact(text, count):
             place = self._placer(segment, hypothesis, weights)
             text, lost = restore_spans(text, SLOTS[:count], place)
+            text = enclose_inverted(text, match_tags(segment.spans))
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
         prefix = segment.prefix
         begin = len(prefix.text) if text.startswith(prefix.text) else 0

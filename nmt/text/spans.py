@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -22,6 +23,9 @@ _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")
 _FIRST_WORD = re.compile(r"\s*(\w*)")
 _TAG = re.compile("[<\ue000-\uf8ff]")  # begins a tag, or is one of a document
+_TAG_PARTS = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)[^<>]*?(?P<empty>/?)>")
+_LAST_WORD_AND_MARKS = re.compile(r"\w+\W*$")
+_MARKS_AND_WORD = re.compile(r"\W*\w+")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
@@ -220,6 +224,47 @@ def _have_equal(word: re.Pattern[str], source: str, text: str) -> bool:
     """Whether two texts have the same word at one end, or none."""
     ends = [word.search(each) for each in (source, text)]
     return len({match[1].lower() for match in ends if match}) == 1
+
+
+def match_tags(spans: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the numbers of the start and the end tags among spans that belong together."""
+    opened: dict[str, list[int]] = defaultdict(list)
+    pairs = []
+    for number, span in enumerate(spans):
+        match = _TAG_PARTS.fullmatch(span)
+        if match is None or match["empty"]:
+            continue
+        if not match["end"]:
+            opened[match["name"]].append(number)
+        elif opened[match["name"]]:
+            pairs.append((opened[match["name"]].pop(), number))
+    return pairs
+
+
+def drop_inverted(text: str, pairs: Sequence[tuple[int, int]]) -> str:
+    """Return a translation without the slots of those tags that end before they begin."""
+    for start, end in pairs:
+        if -1 < text.find(SLOTS[end]) < text.find(SLOTS[start]):
+            text = text.replace(SLOTS[start], "").replace(SLOTS[end], "")
+    return text
+
+
+def enclose_inverted(text: str, pairs: Sequence[tuple[int, int]]) -> str:
+    """Put tags that end before they begin around the word before the end and that behind the start.
+
+    As where the first word inside of the tags became the last one: "red</b> <b>house".
+    """
+    for start, end in pairs:
+        last, first = text.find(SLOTS[end]), text.find(SLOTS[start])
+        if -1 < last < first:
+            before, inside, after = text[:last], text[last + 1 : first], text[first + 1 :]
+            word, next_word = _LAST_WORD_AND_MARKS.search(before), _MARKS_AND_WORD.match(after)
+            begin = word.start() if word else len(before)
+            stop = next_word.end() if next_word else 0
+            inside = f"{before[begin:]}{inside}{after[:stop]}".strip()
+            after = after[stop:] if next_word else after.lstrip()
+            text = f"{before[:begin]}{SLOTS[start]}{inside}{SLOTS[end]}{after}"
+    return text
 
 
 def restore_spans(

@@ -15,10 +15,13 @@ from nmt.text.spans import (
     SLOTS,
     SPAN,
     WORD,
+    drop_inverted,
+    enclose_inverted,
     find_spans,
     is_intact,
     keep_spans,
     make_overlap_test,
+    match_tags,
     restore_spans,
     space_slots,
 )
@@ -216,6 +219,37 @@ def test_kept_spans_are_given_back(text: str) -> None:
     assert count == min(len(list(find_spans(text))), len(SLOTS))
     if is_intact(kept.text, count):  # a text may have slots beyond those that were replaced
         assert restore_spans(kept.text, kept.values) == (text, ())
+
+
+def test_tags_are_matched() -> None:
+    spans = ["<b>", "5", "<a href='x'>", "</a>", "<br/>", "</b>", "</i>", "<0>", "</0>", "<0>"]
+    assert match_tags(spans) == [(2, 3), (0, 5), (7, 8)]
+
+
+@pytest.mark.parametrize(
+    ("text", "dropped", "enclosed"),
+    [
+        ("a <b> c", "a <b> c", "a <b> c"),
+        ("a red> <house b", "a red house b", "a <red house> b"),
+        ("in a red> big <house.", "in a red big house.", "in a <red big house>."),
+        ("> a <", " a ", "<a>"),
+        ("it is red> so <.", "it is red so .", "it is <red so>."),
+    ],
+)
+def test_tags_that_end_before_they_begin(text: str, dropped: str, enclosed: str) -> None:
+    def slot(text: str) -> str:
+        return text.replace("<", SLOTS[0]).replace(">", SLOTS[1])
+
+    assert drop_inverted(slot(text), [(0, 1)]) == slot(dropped)
+    assert enclose_inverted(slot(text), [(0, 1)]) == slot(enclosed)
+
+
+@given(st.text(f"ab .{SLOTS[0]}{SLOTS[1]}", max_size=12))
+def test_enclosed_tags_are_in_order(text: str) -> None:
+    if text.count(SLOTS[0]) == text.count(SLOTS[1]) == 1:
+        enclosed = enclose_inverted(text, [(0, 1)])
+        assert enclosed.index(SLOTS[0]) < enclosed.index(SLOTS[1])
+        assert re.sub(r"\W", "", enclosed) == re.sub(r"\W", "", text)
 
 
 def test_slots_run_out() -> None:
