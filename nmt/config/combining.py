@@ -174,7 +174,8 @@ def combine_for_start(
             model[name] = composed.model[name]
     for key in keys:
         if key in ("model", "size") or key.startswith("model."):
-            is_table = key == "model.max_length" and stored.model.positions == "learned"
+            has_table = getattr(stored.model, "positions", None) == "learned"
+            is_table = has_table and key == "model.max_length"
             if is_table or not _CHANGEABLE_ON_START.fullmatch(key):
                 raise UserError(
                     f"a run that starts from another keeps its {key}: {folder} has weights of its "

@@ -92,7 +92,7 @@ class _Tokenizer(HTMLParser):
     def handle_pi(self, data: str) -> None:
         self._add("other")
 
-    def parse_comment(self, i: int, report: int = 1) -> int:
+    def parse_comment(self, i: int, report: bool = True) -> int:
         """Skip a comment; once an end is missing, none is looked for: see `HTMLParser`."""
         end = -1 if self._lacks_comment_end else super().parse_comment(i, report)
         self._lacks_comment_end = end < 0

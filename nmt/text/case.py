@@ -74,7 +74,10 @@ def apply_case(text: str, case: LetterCase) -> str:
 
 def copy_unusual_case(source: str, translation: str) -> str:
     """Write words that a translation shares with its source, such as iPhone, as the source does."""
-    for word in dict.fromkeys(_UNUSUAL.findall(source)):
+    words: dict[str, str] = {}
+    for word in _UNUSUAL.findall(source):
+        words.setdefault(word.lower(), word)
+    for word in words.values():
         if word not in translation and word.lower() in translation.lower():
             translation = re.sub(rf"\b{re.escape(word)}\b", word, translation, flags=re.IGNORECASE)
     return translation

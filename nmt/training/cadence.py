@@ -80,9 +80,9 @@ class CostMeter:
         The time from here to `end` is estimated from the last evaluation.
         """
         self._schedule_seconds = self._advance_clock()
-        is_measured = self._update_seconds > 0 and self._seconds_after_schedule is not None
-        if self._share is not None and is_measured:
-            seconds = self._schedule_seconds - self._begin_seconds + self._seconds_after_schedule
+        rest = self._seconds_after_schedule
+        if self._share is not None and rest is not None and self._update_seconds > 0:
+            seconds = self._schedule_seconds - self._begin_seconds + rest
             cadence.adapt(self._every, self._share, seconds, self._update_seconds)
         cadence.schedule(step)
 

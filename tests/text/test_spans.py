@@ -146,6 +146,7 @@ def test_overlaps_are_found(gaps: list[int], begin: int, length: int) -> None:
 
 
 @given(TEXTS)
+@example("www.ñ")
 def test_no_span_is_missed_by_the_hint(text: str) -> None:
     pattern = re.compile(f"({SPAN})|{WORD}", re.ASCII)
     expected = [match.span() for match in pattern.finditer(text) if match[1]]
