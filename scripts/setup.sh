@@ -4,7 +4,7 @@
 # GPUs, jax-gpu for JAX on them, jax for JAX on CPUs, dev for the tests. Several: "gpu dev".
 # NMT_PYTHON names the interpreter of a new .venv (default: the first supported of python3.13, 3.12, 3.11, python3).
 set -euo pipefail
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 venv="$root/.venv"
 stamp="$venv/.locked"     # checksum of the installed lock files
 installed="$venv/.extras" # names of the installed extras

@@ -355,7 +355,8 @@ def extract(data: bytes, options: DocumentOptions) -> HtmlDocument:
     encoding = (match[1] or match[2]).decode("ascii").lower() if match else "utf-8"
     if encoding.startswith(("utf-16", "utf-32")):  # which could not have been read so far
         encoding = "utf-8"
-    if encoding in _LATIN_1 and not _NOT_IN_WINDOWS.search(data):
+    is_html = match is not None and match[1] is not None  # and not XML
+    if is_html and encoding in _LATIN_1 and not _NOT_IN_WINDOWS.search(data):
         encoding = "cp1252"
     page, encoding = decode(data, options.encoding or encoding)
     return HtmlDocument(page, encoding, options)

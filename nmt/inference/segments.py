@@ -21,7 +21,6 @@ from nmt.text.spans import (
     enclose_inverted,
     find_spans,
     is_intact,
-    match_tags,
     restore_spans,
     space_slots,
 )
@@ -106,19 +105,26 @@ class SegmentWriter:
             for hypothesis in hypotheses
         ]
         decoded = self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
-        texts = [
-            drop_inverted(join_lines(text), match_tags(segment.spans))
-            for (segment, _), text in zip(pairs, decoded, strict=True)
+        texts = [join_lines(text) for text in decoded]
+        in_order = [
+            drop_inverted(text, segment.spans)
+            for (segment, _), text in zip(pairs, texts, strict=True)
         ]
         lacking = [
             number
-            for number, ((segment, _), text) in enumerate(zip(pairs, texts, strict=True))
+            for number, ((segment, _), text) in enumerate(zip(pairs, in_order, strict=True))
             if any(slot not in text for slot in SLOTS[: len(segment.spans)])
         ]
-        weights = dict(zip(lacking, _align(engine, [pairs[i] for i in lacking]), strict=True))
+        aligned: list[np.ndarray | None] = [None] * len(pairs)
+        for number, weights in zip(
+            lacking, _align(engine, [pairs[i] for i in lacking]), strict=True
+        ):
+            aligned[number] = weights
+            if weights is not None:
+                texts[number] = in_order[number]
         translations = iter(
-            self._write(segment, hypothesis, text, weights.get(number))
-            for number, ((segment, hypothesis), text) in enumerate(zip(pairs, texts, strict=True))
+            self._write(segment, hypothesis, text, weights)
+            for (segment, hypothesis), text, weights in zip(pairs, texts, aligned, strict=True)
         )
         return [[next(translations) for _ in hypotheses] for hypotheses in outputs]
 
@@ -142,8 +148,8 @@ class SegmentWriter:
         if self._tokenizer.slots and not is_intact(text, count):
             place = self._placer(segment, hypothesis, weights)
             text, lost = restore_spans(text, SLOTS[:count], place)
-            text = enclose_inverted(text, match_tags(segment.spans))
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
+        text = enclose_inverted(text, segment.spans)
         prefix = segment.prefix
         begin = len(prefix.text) if text.startswith(prefix.text) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])

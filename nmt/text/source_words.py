@@ -92,8 +92,8 @@ class SourceWords:
         Args:
             text: a sentence.
             spans: characters [begin, end) of its kept spans, which stay.
-            accents_only: whether words get their accents back, and nothing else. For a sentence
-                whose capitals are lost, so that any word may be a name.
+            accents_only: whether unknown words get only their accents back. For a sentence whose
+                capitals are lost, so that any word may be a name.
         """
         text = self._write_apostrophes(text, spans)
         parts, done = [], 0
@@ -110,9 +110,9 @@ class SourceWords:
     def find_names(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the names that no training source has.
 
-        A word with a capital is a name. If only its first letter has one, at the beginning of a
-        sentence, it is a name if its letters do not look like the language of the sources, or if it
-        is short, another word follows and it cannot be another form of a known word.
+        A word with a capital is a name. One that begins a sentence, other than iPhone or McDonald,
+        is a name if its letters do not look like the language of the sources, or if it is short,
+        another word follows and it cannot be another form of a known word.
 
         Args:
             text: a sentence in ordinary letter case, after `correct`.
@@ -149,21 +149,24 @@ class SourceWords:
                 yield begin, end, bool(_BEGINS_SENTENCE.search(before))
 
     def _is_known(self, word: str) -> bool:
-        """Whether a word in lower case, or each part of it, as of Spain's, is known or short."""
+        """Whether a word in lower case, or each part of it, as of Spain's or l'eau, is known."""
         if len(word) < _MIN_LETTERS or word in self.counts:
             return True
-        parts = _JOINTS.split(word)
-        return len(parts) > 1 and all(map(self._is_known, parts))
+        *firsts, last = _JOINTS.split(word)
+        is_end = len(last) == 1 or last in self.counts  # but not the one of did'nt
+        return bool(firsts) and is_end and all(map(self._is_known, firsts))
 
     def _write_apostrophes(self, text: str, spans: Sequence[tuple[int, int]]) -> str:
-        """Write apostrophes inside of words as most sources do."""
+        """Write apostrophes as most sources do where that makes a word known."""
         usual, other = self._apostrophes
         if other not in text:
             return text
         is_kept, signs = make_overlap_test(spans), list(text)
         for match in _WORD.finditer(text):
-            if not is_kept(*match.span()):
-                signs[slice(*match.span())] = match[0].replace(other, usual)
+            word = match[0].replace(other, usual)
+            is_unknown = match[0].lower() not in self.counts and not is_kept(*match.span())
+            if is_unknown and self._is_known(word.lower()):
+                signs[slice(*match.span())] = word
         return "".join(signs)
 
     @cached_property

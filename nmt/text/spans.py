@@ -226,7 +226,52 @@ def _have_equal(word: re.Pattern[str], source: str, text: str) -> bool:
     return len({match[1].lower() for match in ends if match}) == 1
 
 
-def match_tags(spans: Sequence[str]) -> list[tuple[int, int]]:
+def drop_inverted(text: str, spans: Sequence[str]) -> str:
+    """Return a translation with slots without those of tags that end before they begin."""
+    for start, end in _find_inverted(text, spans):
+        text = text.replace(SLOTS[start], "").replace(SLOTS[end], "")
+    return text
+
+
+def enclose_inverted(text: str, spans: Sequence[str]) -> str:
+    """Put tags that end before they begin around the word before the end and that behind the start.
+
+    As where the first word inside of the tags became the last one: "red</b> <b>house".
+    """
+    for start, end in _find_inverted(text, spans):
+        before, rest = text.split(SLOTS[end])
+        inside, after = rest.split(SLOTS[start])
+        word, next_word = _LAST_WORD_AND_MARKS.search(before), _MARKS_AND_WORD.match(after)
+        begin = word.start() if word else len(before)
+        stop = next_word.end() if next_word else 0
+        inside = f"{before[begin:]}{inside}{after[:stop]}".strip()
+        after = after[stop:] if next_word else after.lstrip()
+        text = f"{before[:begin]}{SLOTS[start]}{inside}{SLOTS[end]}{after}"
+    return text
+
+
+def _find_inverted(text: str, spans: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the numbers of tags whose slots are in a text, the end before the start.
+
+    There are none if all tags match in the order of the text, as two equal pairs that are
+    exchanged.
+    """
+    pairs = _match_tags(spans)
+    if not pairs:
+        return []
+    written = [SLOTS.index(slot) for slot in _SLOT.findall(text)]
+    in_text = [spans[number] for number in written if number < len(spans)]
+    if len(_match_tags(in_text)) == len(pairs):
+        return []
+    return [
+        (start, end)
+        for start, end in pairs
+        if written.count(start) == written.count(end) == 1
+        and written.index(end) < written.index(start)
+    ]
+
+
+def _match_tags(spans: Sequence[str]) -> list[tuple[int, int]]:
     """Return the numbers of the start and the end tags among spans that belong together."""
     opened: dict[str, list[int]] = defaultdict(list)
     pairs = []
@@ -239,32 +284,6 @@ def match_tags(spans: Sequence[str]) -> list[tuple[int, int]]:
         elif opened[match["name"]]:
             pairs.append((opened[match["name"]].pop(), number))
     return pairs
-
-
-def drop_inverted(text: str, pairs: Sequence[tuple[int, int]]) -> str:
-    """Return a translation without the slots of those tags that end before they begin."""
-    for start, end in pairs:
-        if -1 < text.find(SLOTS[end]) < text.find(SLOTS[start]):
-            text = text.replace(SLOTS[start], "").replace(SLOTS[end], "")
-    return text
-
-
-def enclose_inverted(text: str, pairs: Sequence[tuple[int, int]]) -> str:
-    """Put tags that end before they begin around the word before the end and that behind the start.
-
-    As where the first word inside of the tags became the last one: "red</b> <b>house".
-    """
-    for start, end in pairs:
-        last, first = text.find(SLOTS[end]), text.find(SLOTS[start])
-        if -1 < last < first:
-            before, inside, after = text[:last], text[last + 1 : first], text[first + 1 :]
-            word, next_word = _LAST_WORD_AND_MARKS.search(before), _MARKS_AND_WORD.match(after)
-            begin = word.start() if word else len(before)
-            stop = next_word.end() if next_word else 0
-            inside = f"{before[begin:]}{inside}{after[:stop]}".strip()
-            after = after[stop:] if next_word else after.lstrip()
-            text = f"{before[:begin]}{SLOTS[start]}{inside}{SLOTS[end]}{after}"
-    return text
 
 
 def restore_spans(

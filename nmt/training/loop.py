@@ -150,7 +150,9 @@ class Trainer:
         return self._announce_end(begin)
 
     def _save_unless_saved(self) -> None:
-        rewound = self._rewind_after_spike()  # a resumed run would not see the spike
+        is_complete = self._schedule.is_complete(self._position)
+        # A resumed run would not see the spike.
+        rewound = not is_complete and self._rewind_after_spike()
         self._guard.count_skipped()
         if rewound or self._saver.saved_step != self._position.step:
             self._saver.save()

@@ -279,6 +279,9 @@ def test_other_encodings_are_read_and_written() -> None:
     document = extract(windows, "html", DocumentOptions())
     assert [segment.text for segment in document.segments] == ["“Sí”… sí"]
     assert document.fill(document.segments) == windows
+    xml = '<?xml version="1.0" encoding="us-ascii"?><p>Si</p>'  # means what it says
+    document = extract(xml.encode(), "html", DocumentOptions())
+    assert document.fill([MarkedText("é")]) == xml.replace("Si", "&#233;").encode()
     named = DocumentOptions(encoding="cp1252")  # whatever the page says
     [segment] = extract('<meta charset="utf-8"><p>“Sí”'.encode("cp1252"), "html", named).segments
     assert segment.text == "“Sí”"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -180,6 +181,19 @@ def test_without_alignments_a_lost_span_goes_to_the_end(tokenizer: Tokenizer) ->
     translator, _ = translator_of(tokenizer, lambda text: text.replace(A, ""), Unaligned)
     [[translation]] = translator.hypotheses(["el 12 me gusta"])
     assert translation.text == "el me gusta 12"
+
+
+@pytest.mark.parametrize("kind", [Rewriting, Unaligned])
+def test_tags_that_end_before_they_begin_come_in_order(
+    tokenizer: Tokenizer, kind: type[Rewriting]
+) -> None:
+    """With alignments they are placed anew, otherwise they enclose the words on both sides."""
+    exchange = {ord(A): B, ord(B): A}
+    translator, _ = translator_of(tokenizer, lambda text: text.translate(exchange), kind)
+    [[translation]] = translator.hypotheses(["me <b>gusta</b> el mucho"])
+    assert translation.text.index("<b>") < translation.text.index("</b>")
+    assert re.sub("</?b>", "", translation.text).split() == "me gusta el mucho".split()
+    assert translation.lost_spans == (("<b>", "</b>") if kind is Rewriting else ())
 
 
 def test_repeated_and_invented_slots_are_removed(tokenizer: Tokenizer) -> None:

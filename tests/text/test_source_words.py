@@ -88,6 +88,13 @@ def test_apostrophes_are_those_of_the_sources() -> None:
     assert correct(curly, "We're tired") == "We’re tired"
 
 
+def test_an_apostrophe_in_the_wrong_place_is_corrected() -> None:
+    english = SourceWords({"didn't": 50, "did": 90, "l'eau": 20})
+    assert correct(english, "I did'nt") == "I didn't"
+    text = "L’Hospitalet"  # a name keeps its own
+    assert correct(english, text) == text
+
+
 def test_words_of_known_parts_are_known() -> None:
     english = SourceWords({"spain": 50, "spains": 40, "english": 50, "spanish": 50, "king": 50})
     text = "I met Spain's king, an English-Spanish one."
