@@ -41,6 +41,18 @@ _LISTED = frozenset(("a", "label"))  # beside each other, without other text, th
 _CHARSET = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)"""
 )
+# Elements whose end tag may be left out, and those whose beginning ends them.
+_ENDED_BY = {
+    **dict.fromkeys(("dt", "dd"), frozenset(("dt", "dd"))),
+    **dict.fromkeys(("td", "th"), frozenset("td th tr tbody tfoot".split())),
+    "li": frozenset(("li",)),
+    "tr": frozenset("tr tbody tfoot".split()),
+    "option": frozenset("option optgroup hr".split()),
+    "p": frozenset(
+        """address article aside blockquote details div dl fieldset figcaption figure footer form h1
+        h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul""".split()
+    ),
+}
 # Pages that name these are in windows-1252 (WHATWG Encoding Standard, section 4.2).
 _LATIN_1 = frozenset("ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 latin-1 l1".split())
 _NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
@@ -111,6 +123,23 @@ class HtmlDocument:
                 closing[opened[token.name].pop()] = i
         return closing
 
+    def _find_end(self, index: int) -> int:
+        """Return the last token of an element whose start tag is given.
+
+        It is the end tag. Where HTML lets that be left out, the element ends before another one
+        that ends it, and before the end of its parent (HTML Standard, section 13.1.2.4).
+        """
+        ending = _ENDED_BY.get(self._tokens[index].name)
+        if index in self._closing or ending is None:
+            return self._closing.get(index, index)
+        at = index + 1
+        while at < len(self._tokens):
+            token = self._tokens[at]
+            if token.kind == "end" or (token.kind == "start" and token.name in ending):
+                break
+            at = self._closing.get(at, at) + 1
+        return at - 1
+
     def _find_segments(self) -> Iterator[_Inline | _Attribute]:
         run: list[_Item] = []
         i = 0
@@ -121,8 +150,8 @@ class HtmlDocument:
             if token.kind == "start":
                 is_symbol = self._is_symbol(i)
                 is_kept = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
-                if (is_kept or is_symbol) and i in self._closing:
-                    end = self._closing[i] + 1
+                if is_kept or is_symbol:
+                    end = self._find_end(i) + 1
                 if token.name not in ("script", "style"):
                     yield from self._find_attributes(i)
                 is_inline = token.name in INLINE | EMPTY | _KEPT or token.name == "br"

@@ -213,6 +213,9 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
         ("""<a onclick='f("x title=" )' data-x='b title="hola" c'>Sí</a>""", ["Sí"]),
         ("<img translate=no alt='Hola'><img alt=no><p>Sí", ["Sí"]),
         ('<meta charset="utf-16"><p>niño', ["niño"]),
+        ("<ul><li translate=no>git <b>push</b><li>Hola</ul>Sí", ["Hola", "Sí"]),
+        ("<div><p class=notranslate>git</div>Hola<p translate=no>x<hr>Sí", ["Hola", "Sí"]),
+        ("<tr><td translate=no>x<td>Hola<tr><td translate=no>y", ["Hola"]),
         ("<p>l&#39eau</p><p>c&#39est <b>bon</b></p>&#", ["l'eau", "c'est bon"]),
     ],
 )
