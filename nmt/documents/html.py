@@ -6,7 +6,6 @@ The page is not rebuilt: only translated texts and attributes change, every othe
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.html_tokens import EMPTY, INLINE, read_tokens
+from nmt.documents.html_tokens import EMPTY, INLINE, find_end, match_tags, read_tokens
 from nmt.documents.marked import (
     MarkedText,
     MarkedTextBuilder,
@@ -41,18 +40,6 @@ _LISTED = frozenset(("a", "label"))  # beside each other, without other text, th
 _CHARSET = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)"""
 )
-# Elements whose end tag may be left out, and those whose beginning ends them.
-_ENDED_BY = {
-    **dict.fromkeys(("dt", "dd"), frozenset(("dt", "dd"))),
-    **dict.fromkeys(("td", "th"), frozenset("td th tr tbody tfoot".split())),
-    "li": frozenset(("li",)),
-    "tr": frozenset("tr tbody tfoot".split()),
-    "option": frozenset("option optgroup hr".split()),
-    "p": frozenset(
-        """address article aside blockquote details div dl fieldset figcaption figure footer form h1
-        h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul""".split()
-    ),
-}
 # Pages that name these are in windows-1252 (WHATWG Encoding Standard, section 4.2).
 _LATIN_1 = frozenset("ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 latin-1 l1".split())
 _NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
@@ -107,38 +94,10 @@ class HtmlDocument:
         begins = [token.begin for token in self._tokens] + [len(page)]
         self._head = page[: begins[0]]
         self._raw = [page[begin:end] for begin, end in pairwise(begins)]
-        self._closing = self._match()
+        self._closing = match_tags(self._tokens)
         self._name_language(options.target_language)  # attributes are found behind it
         self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
-
-    def _match(self) -> dict[int, int]:
-        """Return the end tag of each start tag that has one."""
-        opened: dict[str, list[int]] = defaultdict(list)
-        closing: dict[int, int] = {}
-        for i, token in enumerate(self._tokens):
-            if token.kind == "start":
-                opened[token.name].append(i)
-            elif token.kind == "end" and opened[token.name]:
-                closing[opened[token.name].pop()] = i
-        return closing
-
-    def _find_end(self, index: int) -> int:
-        """Return the last token of an element whose start tag is given.
-
-        It is the end tag. Where HTML lets that be left out, the element ends before another one
-        that ends it, and before the end of its parent (HTML Standard, section 13.1.2.4).
-        """
-        ending = _ENDED_BY.get(self._tokens[index].name)
-        if index in self._closing or ending is None:
-            return self._closing.get(index, index)
-        at = index + 1
-        while at < len(self._tokens):
-            token = self._tokens[at]
-            if token.kind == "end" or (token.kind == "start" and token.name in ending):
-                break
-            at = self._closing.get(at, at) + 1
-        return at - 1
 
     def _find_segments(self) -> Iterator[_Inline | _Attribute]:
         run: list[_Item] = []
@@ -151,7 +110,7 @@ class HtmlDocument:
                 is_symbol = self._is_symbol(i)
                 is_kept = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
                 if is_kept or is_symbol:
-                    end = self._find_end(i) + 1
+                    end = find_end(self._tokens, self._closing, i) + 1
                 if token.name not in ("script", "style"):
                     yield from self._find_attributes(i)
                 is_inline = token.name in INLINE | EMPTY | _KEPT or token.name == "br"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from itertools import accumulate
 from typing import NamedTuple
@@ -14,6 +16,18 @@ INLINE = frozenset(
 )
 EMPTY = frozenset("embed img input wbr".split())  # inside of a sentence, without content
 VOID = EMPTY | frozenset("area base br col hr link meta source track".split())  # without content
+# Elements whose end tag may be left out, and those whose beginning ends them.
+_ENDED_BY = {
+    **dict.fromkeys(("dt", "dd"), frozenset(("dt", "dd"))),
+    **dict.fromkeys(("td", "th"), frozenset("td th tr tbody tfoot".split())),
+    "li": frozenset(("li",)),
+    "tr": frozenset("tr tbody tfoot".split()),
+    "option": frozenset("option optgroup hr".split()),
+    "p": frozenset(
+        """address article aside blockquote details div dl fieldset figcaption figure footer form h1
+        h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul""".split()
+    ),
+}
 _TAG = re.compile("<[A-Za-z/!?]")
 # `HTMLParser` stops at these, though browsers read l&#39eau.
 _BAD_REFERENCE = re.compile("&#(?!(?:[0-9]+|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
@@ -31,6 +45,41 @@ class Token(NamedTuple):
 def read_tokens(page: str) -> list[Token]:
     """Return the tags and texts of a page in order."""
     return _Tokenizer(page).tokens
+
+
+def match_tags(tokens: Sequence[Token]) -> dict[int, int]:
+    """Return the end tag of each start tag that has one."""
+    opened: dict[str, list[int]] = defaultdict(list)
+    closing: dict[int, int] = {}
+    for i, token in enumerate(tokens):
+        if token.kind == "start":
+            opened[token.name].append(i)
+        elif token.kind == "end" and opened[token.name]:
+            closing[opened[token.name].pop()] = i
+    return closing
+
+
+def find_end(tokens: Sequence[Token], closing: Mapping[int, int], index: int) -> int:
+    """Return the last token of an element.
+
+    It is the end tag. Where HTML lets that be left out, the element ends before another one that
+    ends it, and before the end of its parent (HTML Standard, section 13.1.2.4).
+
+    Args:
+        tokens: of the page.
+        closing: of `match_tags`.
+        index: of the start tag.
+    """
+    ending = _ENDED_BY.get(tokens[index].name)
+    if index in closing or ending is None:
+        return closing.get(index, index)
+    at = index + 1
+    while at < len(tokens):
+        token = tokens[at]
+        if token.kind == "end" or (token.kind == "start" and token.name in ending):
+            break
+        at = closing.get(at, at) + 1
+    return at - 1
 
 
 class _Tokenizer(HTMLParser):
