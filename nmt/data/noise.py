@@ -146,9 +146,10 @@ class BatchNoise:
         tags = [self._tag.match(source)[0] for source in sources]  # type: ignore[index]
         if len(set(tags)) > 1 or len({pair.weight for pair in pairs}) > 1:
             return pairs
-        slots = [slot for source in sources for slot in {*source} & self._slots]
-        if len(set(slots)) < len(slots):  # each pair numbers its slots from the first one
-            return pairs
+        if len(pairs) > 1:  # each numbers its slots from the first one
+            slots = [slot for source in sources for slot in {*source} & self._slots]
+            if len(set(slots)) < len(slots):
+                return pairs
         keeps_target = len(pairs) == 1 and SOURCE_CHANGES.keys() >= set(kinds)
         targets = self._tokenizer.target.decode([] if keeps_target else [p.target for p in pairs])
         source, target = self._text.change(

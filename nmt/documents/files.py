@@ -15,7 +15,7 @@ from nmt.documents.translating import DocumentReport, translate_document
 from nmt.errors import UserError
 from nmt.files import write_bytes
 from nmt.inference.contract import SearchRequest
-from nmt.inference.lines import decode_lines
+from nmt.inference.lines import decode_line
 from nmt.inference.streaming import make_progress
 from nmt.inference.term_report import TermReport
 
@@ -75,7 +75,7 @@ def read_lines(data: bytes, label: str, encoding: str | None) -> list[str]:
     for number, line in enumerate(lines, 1):
         if is_cut(line):
             raise UserError(f"{label}: line {number} is longer than 1 MiB: break it up")
-    return list(decode_lines(lines))
+    return list(map(decode_line, lines))
 
 
 def write_translated(

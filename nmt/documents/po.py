@@ -15,7 +15,7 @@ from nmt.data.bilingual import CHARSET, decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.errors import UserError
-from nmt.text.spans import find_spans, keep_spans, restore_spans
+from nmt.text.spans import find_spans, keep_spans, make_overlap_test, restore_spans
 
 _NO_CHARSET = "charset=CHARSET"  # of a template, which gettext cannot compile with other than ASCII
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
@@ -154,12 +154,8 @@ def _is_translation(line: str) -> bool:
 
 def _find_mnemonic(text: str) -> str:
     """Return the sign that marks the letter of a text; empty if none is marked."""
-    spans = list(find_spans(text))  # "$_GET" marks none
-    signs = [
-        match[0]
-        for match in _MNEMONIC.finditer(text)
-        if not any(begin <= match.start() < end for begin, end in spans)
-    ]
+    is_kept = make_overlap_test(list(find_spans(text)))  # "$_GET" marks none
+    signs = [match[0] for match in _MNEMONIC.finditer(text) if not is_kept(*match.span())]
     return signs[0] if len(signs) == 1 and text.count(signs[0]) == 1 else ""
 
 

@@ -251,10 +251,10 @@ def enclose_inverted(text: str, spans: Sequence[str]) -> str:
 
 
 def _find_inverted(text: str, spans: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the numbers of tags whose slots are in a text, the end before the start.
+    """Return the numbers of start and end tags whose slots are in a text, the end before the start.
 
-    There are none if all tags match in the order of the text, as two equal pairs that are
-    exchanged.
+    Two equal pairs of tags may change places: where every start tag has its end tag in the order of
+    the text, none counts.
     """
     pairs = _match_tags(spans)
     if not pairs:

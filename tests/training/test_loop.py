@@ -295,12 +295,16 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
     assert steps == [3, 6, 9, 12]
 
 
+def spike_behind(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the update behind another one spike, in every order of the batches."""
+    limit = property(lambda guard: 1e-9 if guard._position.step == step else math.inf)
+    monkeypatch.setattr(Guard, "norm_limit", limit)
+
+
 def test_a_spike_before_the_first_checkpoint_is_not_met_again_after_it(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {1: 1e-9}
-    limit = property(lambda guard: limits.get(guard._position.step, math.inf))
-    monkeypatch.setattr(Guard, "norm_limit", limit)
+    spike_behind(1, monkeypatch)
     run = kept.train("data.test=0", "training.on_spike=go_back", "training.log_every=10").folder
     position = latest(run)[1]
     assert (position["order"], position["skipped"], position["step"]) == (0, 1, 12)
@@ -310,7 +314,7 @@ def test_a_spike_before_the_first_checkpoint_is_not_met_again_after_it(
 def test_a_run_stopped_behind_a_spike_ends_as_if_it_had_not_been_stopped(
     kept: Workshop, at_update: AtUpdate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The spike is at update 7, the next report at 9; update 8 is skipped in the new order."""
+    """The spike is at update 7, the next report at 9."""
     spikes: set[tuple[int, int]] = set()
 
     def norm_limit(guard: Guard) -> float:
@@ -345,9 +349,7 @@ def test_a_run_stopped_behind_a_spike_ends_as_if_it_had_not_been_stopped(
 def test_a_spike_in_every_order_ends_the_run(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {6: 1e-9}
-    limit = property(lambda guard: limits.get(guard._position.step, math.inf))
-    monkeypatch.setattr(Guard, "norm_limit", limit)
+    spike_behind(6, monkeypatch)
     with pytest.raises(UserError, match="training was rewound to update 5 2 times, and the "):
         kept.train("data.test=0", "training.on_spike=go_back", "training.max_skipped=2")
     assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]
