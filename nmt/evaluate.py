@@ -205,7 +205,8 @@ def _locate(path: Path) -> str:
 
 def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Console) -> _TestSet:
     """Read what the command line names."""
-    from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
+    from nmt.config.data import list_tags
+    from nmt.data.contexts import add_contexts_to_pairs
     from nmt.data.evaluation_sets import gather_references, join_pairs
     from nmt.runs.corpus import read_corpus
 
@@ -226,7 +227,7 @@ def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Conso
                     "FILE"
                 )
     if arguments.join > 1:
-        return _TestSet(name, join_pairs(remove_contexts(pairs), arguments.join))
+        return _TestSet(name, join_pairs(pairs, arguments.join, list_tags(folder.config.data)))
     if arguments.source is not None:
         data = folder.config.data
         pairs = add_contexts_to_pairs(pairs, data.context, data.languages[0])
@@ -372,9 +373,8 @@ def print_scores(scored: ScoredPairs, console: Console) -> None:
         print(*numbers, pair.source, pair.target, sep="\t", file=console.file)
     too_long = scored.too_long
     if too_long:
-        numbers_shown = ", ".join(map(str, too_long[:_NAMED])) + (
-            ", …" if too_long[_NAMED:] else ""
-        )
+        more = ", …" if too_long[_NAMED:] else ""
+        numbers_shown = ", ".join(map(str, too_long[:_NAMED])) + more
         console.print(
             f"{len(too_long):,} pairs are longer than the model has positions for, and not scored: "
             f"{numbers_shown}"

@@ -195,12 +195,12 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     import keras
 
     from nmt.config import Config
-    from nmt.data.cleaning import clean_text
     from nmt.data.tokenizer import BOS, EOS
     from nmt.data.tokenizer_training import train_tokenizer
     from nmt.runs.building import build_model, set_seed
     from nmt.runs.checkpoint import write_arrays
     from nmt.runs.folder import RunFolder
+    from nmt.text.cleaning import clean_text
 
     folder = tmp_path_factory.mktemp("parrot")
     config = compose(

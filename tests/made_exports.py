@@ -10,13 +10,13 @@ from conftest import SMALL, corpus_lines, transformer
 
 from nmt import Translator
 from nmt.config import DecodingConfig, TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.model.contract import Model
+from nmt.text.cleaning import clean_text
 
 TEXTS = ["¿Dónde está la estación?", "Hoy hace frío."]
 

@@ -59,7 +59,8 @@ class Listing(NamedTuple):
 
 def print_listings(listings: Sequence[Listing], console: Console) -> None:
     """Print tables at their full width; the terminal wraps lines that are too wide."""
-    wide = Console(file=console.file, width=max(console.width, _MIN_WIDTH), markup=False)
+    width = max(console.width, _MIN_WIDTH)
+    wide = Console(file=console.file, width=width, markup=False, emoji=False)
     for listing in listings:
         wide.print(listing.as_table())
         wide.print()

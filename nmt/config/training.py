@@ -169,12 +169,14 @@ def _check_batch(config: TrainingConfig) -> None:
             f"training.accumulate={config.accumulate} contradicts training.update_tokens="
             f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
         )
-    longest = max(config.row_lengths)
-    if longest > config.max_batch_positions:
-        key = "batch_tokens"
-        if isinstance(size, str):
-            key = "max_update_tokens" if tokens is None else "update_tokens"
-        raise UserError(
-            f"training.{key}={config.max_batch_positions} has no room for a row of "
-            f"training.row_lengths={config.row_lengths}"
-        )
+    sizes = {"update_tokens": tokens}
+    if not isinstance(size, str):
+        sizes["batch_tokens"] = size
+    elif tokens is None:
+        sizes["max_update_tokens"] = config.max_update_tokens
+    for key, positions in sizes.items():
+        if positions is not None and positions < max(config.row_lengths):
+            raise UserError(
+                f"training.{key}={positions} has no room for a row of "
+                f"training.row_lengths={config.row_lengths}"
+            )

@@ -13,6 +13,7 @@ from nmt.errors import UserError
 from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
 
 _SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
+_NUMBERS = ("id", "no")  # columns that may number rows, and languages
 _MOST_SHOWN, _LONGEST_SHOWN = 20, 40  # names in a message, and their characters
 
 
@@ -68,10 +69,16 @@ class ColumnChoice(NamedTuple):
             cells = [names[column] for column in chosen[:2] if column < len(names)]
             is_header = find_sides(cells, self.languages) is not None
         if is_header:
-            chosen = [self._locate(column, names, table) for column in chosen]
+            keys = [self.key] * 3 + ["document_column", "group_column"]
+            chosen = [
+                self._locate(column, names, table, key)
+                for column, key in zip(chosen, keys, strict=True)
+            ]
         return Columns(*chosen), is_header
 
-    def _locate(self, column: int | str | None, names: Sequence[str], table: str) -> int | None:
+    def _locate(
+        self, column: int | str | None, names: Sequence[str], table: str, key: str
+    ) -> int | None:
         if column is None or (isinstance(column, int) and column < len(names)):
             return column
         text = str(column)
@@ -81,8 +88,7 @@ class ColumnChoice(NamedTuple):
         if text.casefold() in folded:
             return folded.index(text.casefold())
         raise UserError(
-            f"{table} has no column {column}, as {self.key} names it: choose from "
-            f"{list_names(names)}"
+            f"{table} has no column {column}, as {key} names it: choose from {list_names(names)}"
         )
 
 
@@ -98,9 +104,11 @@ def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, i
     """
     last_parts = [name.rpartition(".")[2] for name in names]
     by_language = [_find_columns(last_parts, language) for language in languages]
+    # A column called id holds identifiers rather than Indonesian, and no numbers.
+    for columns in by_language:
+        columns.sort(key=lambda index: names[index].lower() in _NUMBERS)
     if languages == (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE):
-        # A column called id holds identifiers rather than Indonesian.
-        candidates = ["" if name.lower() == "id" else name for name in last_parts]
+        candidates = ["" if name.lower() in _NUMBERS else name for name in last_parts]
         found = (_find_columns(candidates, language) for language in NAMES)
         by_language = sorted(columns for columns in found if columns)[:2]
     words = list(map(normalized, last_parts))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from nmt.data.cleaning import clean_text
 from nmt.data.reading import Line
 from nmt.data.splitting import Pair
+from nmt.text.cleaning import clean_text
 from nmt.text.context import PreviousSentences, add_contexts, remove_context, split_context
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -146,20 +146,21 @@ class CorpusFilter:
         return rows
 
     def without_file_overlap(self, pairs: PairsBySource) -> PairsBySource:
-        """Return pairs by source, where sources with shares have no side of a dev or test file.
+        """Return pairs by source, where sources with shares have nothing of a dev or test file.
 
         Otherwise a share drawn for test could hold pairs of the dev file, and the reverse.
         """
         sources = self._config.sources
         files = [name for name in pairs if sources[name].split in (DEV, TEST)]
         shared = {name: pairs[name] for name in pairs if sources[name].split == "shares"}
-        held_out = [pair for name in files for pair in pairs[name]]
-        return pairs | self._without_overlap(shared, held_out)
+        in_files = {name: pairs[name] for name in files}
+        held_out = list(chain(*in_files.values()))
+        return pairs | self._without_overlap(shared, held_out, self._list_groups(in_files))
 
     def without_held_out(
         self, splits: Mapping[str, PairsBySource], test_pairs: Sequence[Pair]
     ) -> PairsBySource:
-        """Return training pairs, by source, that share no side with a pair to score on.
+        """Return training pairs, by source, that share no side or group with a pair to score on.
 
         Sources that are already free of them, as `split` keeps shared sentences together, are not
         returned. It does not if there are groups.
@@ -174,7 +175,18 @@ class CorpusFilter:
             for name, pairs in splits[TRAIN].items()
             if self._config.sources[name].split != "shares" or test_pairs or self.has_groups
         }
-        return self._without_overlap(unchecked, list(held_out))
+        groups = self._list_groups(splits[DEV]) | self._list_groups(splits[TEST])
+        return self._without_overlap(unchecked, list(held_out), groups)
+
+    def _list_groups(self, pairs: PairsBySource) -> set[str]:
+        """Return the groups of pairs."""
+        return {
+            group
+            for name in pairs.keys() & self.groups.keys()
+            for pair in pairs[name]
+            for group in self.groups[name].get(pair, ())
+            if group
+        }
 
     def dev_without_test(self, splits: Mapping[str, PairsBySource]) -> PairsBySource:
         """Return the dev pairs of sources with shares that share no side with a test pair.
@@ -190,8 +202,10 @@ class CorpusFilter:
         }
         return self._without_overlap(shared, list(chain(*splits[TEST].values())))
 
-    def _without_overlap(self, pairs: PairsBySource, held_out: Sequence[Pair]) -> PairsBySource:
-        """Reject pairs that share a normalized side with a held-out pair; return the others."""
+    def _without_overlap(
+        self, pairs: PairsBySource, held_out: Sequence[Pair], held_groups: Set[str] = frozenset()
+    ) -> PairsBySource:
+        """Reject pairs with a normalized side of a held-out pair, or its group; return others."""
         if not held_out:
             return pairs
         sources = {normalized(pair.source) for pair in held_out}
@@ -199,8 +213,13 @@ class CorpusFilter:
         disjoint: PairsBySource = {}
         for name, source_pairs in pairs.items():
             disjoint[name] = []
+            groups = self.groups.get(name, {})
             for pair in source_pairs:
-                if normalized(pair.source) in sources or normalized(pair.target) in targets:
+                if (
+                    normalized(pair.source) in sources
+                    or normalized(pair.target) in targets
+                    or not held_groups.isdisjoint(groups.get(pair, ()))
+                ):
                     if name in self._lines_of:  # generated pairs come from no line
                         self._reject(HELD_OUT, self._lines_of[name][pair])
                 else:

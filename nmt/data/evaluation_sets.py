@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+from nmt.data.contexts import remove_contexts
 from nmt.data.encodings import UTF_8
 from nmt.data.filtering import clean_pair
 from nmt.data.reading import TOO_LONG, read_aligned, read_file
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.text.context import split_tag
 from nmt.text.scripts import join_sentences
 
 
@@ -74,15 +77,28 @@ def gather_references(
     return list(first.values()), list(zip_longest(*(each[1:] for each in targets.values())))
 
 
-def join_pairs(pairs: Sequence[Pair], size: int) -> list[Pair]:
+def join_pairs(pairs: Sequence[Pair], size: int, tags: Sequence[str] = ()) -> list[Pair]:
     """Return every ``size`` consecutive pairs as one text; a shorter rest is left out.
+
+    Args:
+        pairs: as the model sees them; contexts are left out.
+        size: pairs of a text.
+        tags: words that may begin a source; pairs with the same one are joined, behind one tag.
 
     Raises:
         UserError: there are fewer pairs than that.
     """
     if size > len(pairs):
         raise UserError(f"cannot join {size} pairs: there are only {len(pairs)}")
-    return [
-        Pair(*map(join_sentences, zip(*pairs[i : i + size], strict=True)))
-        for i in range(0, len(pairs) - size + 1, size)
-    ]
+    by_tag: dict[str, list[Pair]] = defaultdict(list)
+    for pair in remove_contexts(pairs, tags):
+        tag, source = split_tag(pair.source, tags)
+        by_tag[tag].append(Pair(source, pair.target))
+    joined = []
+    for tag, group in by_tag.items():
+        for i in range(0, len(group) - size + 1, size):
+            source, target = map(join_sentences, zip(*group[i : i + size], strict=True))
+            joined.append(Pair(tag + source, target))
+    if not joined:
+        raise UserError(f"cannot join {size} pairs: no tag has so many")
+    return joined

@@ -8,9 +8,9 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.reading import Line, Row, parse_row
 from nmt.data.splitting import Pair
+from nmt.text.cleaning import JOINERS, clean_text
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.config.sources import FILES, TRANSLATIONS, SourceConfig, list_paths, source_key
+from nmt.config.sources import RUN, SourceConfig, list_paths, source_key
 from nmt.data.bilingual import is_bilingual
-from nmt.data.cleaning import clean_text
 from nmt.data.languages import (
     CERTAIN,
     are_similar,
@@ -26,6 +25,7 @@ from nmt.data.opening import find_format
 from nmt.data.reading import Row, parse_row
 from nmt.data.splitting import DEV, TEST, evenly
 from nmt.errors import UserError
+from nmt.text.cleaning import clean_text
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig
@@ -43,13 +43,13 @@ _MARKUP = re.compile(r"<[^<>]*>|\S+://\S+|@@(?:\s|$)|▁")  # tags, addresses, m
 def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
     """Check that a source is in the configured languages, as far as its first rows tell.
 
-    Embedded sentences, pairs of other runs and tagged sources are not checked.
+    Generated pairs, pairs of other runs and tagged sources are not checked.
 
     Raises:
         UserError: its sides are swapped, or one is in another language.
     """
     source = config.sources[name]
-    if source.kind not in (FILES, TRANSLATIONS, "zip") or source.tag is not None:
+    if source.kind == RUN or source.tag is not None:
         return
     actual = find_languages(sample_sides(rows))
     tags = (config.source_language, config.target_language)
@@ -126,6 +126,8 @@ def _advise_on_order(
     source: SourceConfig, name: str, languages: tuple[str | None, str | None]
 ) -> str:
     """Return how to name the sides of a source the other way round."""
+    if source.kind == "phrasebook":
+        return "leave the languages out, and set data.reverse=true to translate from English"
     paths = list_paths(source)
     order = f"data.source_language={languages[0]} data.target_language={languages[1]}"
     if source.members:

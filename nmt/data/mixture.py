@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from nmt.config.sources import PATTERNS
-from nmt.data.cleaning import clean_text
 from nmt.data.splitting import Pair, evenly
+from nmt.text.cleaning import clean_text
 from nmt.text.context import split_context
 
 if TYPE_CHECKING:  # numpy is imported where it is needed: see `nmt.startup`

@@ -82,7 +82,8 @@ class BatchNoise:
         self._slots = {*SLOTS[: tokenizer.slots]}
         self._text = TextNoise(SLOTS[: tokenizer.slots], languages)
         any_tag = "|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""])
-        self._tag = re.compile(rf"(?:{any_tag})(?:.*{CONTEXT_MARK}\s*)?")
+        # Decoded sources may be lower-cased.
+        self._tag = re.compile(rf"(?:{any_tag})(?:.*{CONTEXT_MARK}\s*)?", re.IGNORECASE)
         self._seed = seed
 
     def change_rows(

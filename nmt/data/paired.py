@@ -120,9 +120,26 @@ class PairedTokenizer:
         code, rest = self._split_code(text)
         begin = len(text) - len(rest.lstrip())
         [pieces] = self._split_pieces([text])
-        spans = locate_pieces([count_bytes(piece) for piece in pieces[len(code) :]], text[begin:])
+        spans = self._locate(pieces[len(code) :], text[begin:])
         code_spans = [(0, len(piece)) for piece in code]
         return code_spans + [(begin + first, begin + end) for first, end in spans]
+
+    def _locate(self, pieces: Sequence[str], text: str) -> list[tuple[int, int]]:
+        """Return the characters of a text that each of its pieces covers.
+
+        A model may normalize texts: pieces spell "2" and "No" for "²" and "№".
+        """
+        normalized, origins = self._processors[self._side].Normalize(text, with_offsets=True)
+        if "".join(pieces) != normalized:  # some are bytes
+            return locate_pieces([count_bytes(piece) for piece in pieces], text)
+        spans = []
+        at = 0
+        for piece in pieces:
+            begin, end = origins[at], origins[at + len(piece)]
+            is_only_space = at == 0 and piece == "▁"  # the one before every text
+            spans.append((0, 0) if is_only_space else (begin, max(end, begin + 1)))
+            at += len(piece)
+        return spans
 
     def in_graph(self) -> Any:
         """See `Tokenizer.in_graph`."""

@@ -112,7 +112,13 @@ def read_rows(
                 source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
             )
         else:
-            opened = _open_archive(_matching_files(source.archive or "", key)[0], key)
+            paths = _matching_files(source.archive or "", key)
+            if len(paths) > 1:
+                raise UserError(
+                    f"{key}={source.archive} names {len(paths)} archives, such as {paths[0]} and "
+                    f"{paths[1]}: make each a source of its own"
+                )
+            opened = _open_archive(paths[0], key)
         with opened as archive:
             if sha256 not in (None, archive.sha256):
                 raise UserError(
@@ -152,11 +158,14 @@ def _check_aligned(
     Raises:
         UserError: they are.
     """
-    heads = [list(islice(side, _SAMPLE)) for side in sides]
-    have_tabs = all(sum(b"\t" in line for line in head) > len(head) / 2 for head in heads)
     formats = list(map(find_format, paths))
     are_tables = [is_bilingual(name) or name in (PARQUET, *JSON_LINES) for name in formats]
     are_csv = all(name == CSV for name in formats)
+    heads: list[list[bytes]] = [[], []]
+    have_tabs = False
+    if not are_csv and not any(are_tables):
+        heads = [list(islice(side, _SAMPLE)) for side in sides]
+        have_tabs = all(sum(b"\t" in line for line in head) > len(head) / 2 for head in heads)
     if have_tabs or are_csv or any(are_tables):
         path = paths[are_tables.index(True)] if any(are_tables) else paths[0]
         raise UserError(
@@ -233,6 +242,8 @@ def _bilingual_rows(
     """Yield the pairs of a file of TMX, XLIFF or PO."""
     if choice.source.document_column is not None or choice.source.group_column is not None:
         raise UserError(f"{name} has no columns: leave out group_column and document_column")
+    if choice.source.encoding is not None:
+        raise UserError(f"{name} says its encoding itself: leave out encoding")
     try:
         for number, source, target in read_translations(file, find_format(path), choice.languages):
             yield Row(str(path), number, (source.encode(), target.encode()))

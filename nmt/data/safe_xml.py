@@ -98,7 +98,7 @@ def iterate_xml(file: io.BufferedReader, root_name: str, name: str) -> Iterator[
 
     beginning = file.peek(_BEGINNING)
     encoding = find_mark(beginning) or declared_encoding(beginning)
-    text = open_text(file, "the document", encoding)
+    text = open_text(file, "the document", encoding, "the declaration encoding=")
     events = etree.iterparse(
         text,
         events=("start", "end"),

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from unicodedata import category, normalize
 
 from nmt.errors import UserError
+from nmt.text.scripts import UNSPACED_LETTERS
 
 T = TypeVar("T")
 
@@ -43,18 +44,21 @@ class _Folding(dict[int, str]):
 
 
 _FOLDING = _Folding()
+_UNSPACED_GAP = re.compile(rf"(?<=[{UNSPACED_LETTERS}]) (?=[{UNSPACED_LETTERS}])")
 
 
 def normalized(text: str) -> str:
     """Return a text without case, accents, punctuation and extra spaces, for comparison.
 
-    A text without letters and digits ("...", an emoji) is only casefolded.
+    A text without letters and digits ("...", an emoji) is only casefolded. Letters of scripts
+    without spaces between words have none between them.
     """
     folded = text.casefold()
     if folded.isascii():
         words = _ASCII_WORD.findall(folded)
     else:
         words = normalize("NFD", folded).translate(_FOLDING).split()
+        return _UNSPACED_GAP.sub("", " ".join(words)) or folded
     return " ".join(words) or folded
 
 

@@ -162,7 +162,12 @@ def _select_named(
         values = ["" if column is None else record[names[column]] for column in columns]
     except KeyError:
         return None
-    return tuple(_encode("" if is_missing(value) else str(value)) for value in values)
+    return tuple(_encode("" if is_missing(value) else _to_text(value)) for value in values)
+
+
+def _to_text(value: Any) -> str:
+    """Return a value as text; some programs write text to Parquet as bytes without a type."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _select(cells: list[str], columns: Columns) -> tuple[bytes, ...]:

@@ -101,8 +101,9 @@ def _train_sentencepiece(
 ) -> SentencePieceTokenizer:
     import sentencepiece
 
-    # Tags with the space before a word.
-    reserved = [*(f"▁{tag}" for tag in tags), *SLOTS[: config.slots]]
+    # Tags with the space before a word, as the model reads them.
+    read_tags = map(lowercase, tags) if config.lowercase_source else tags
+    reserved = [*dict.fromkeys(f"▁{tag}" for tag in read_tags), *SLOTS[: config.slots]]
     finish = add_lowercasing if config.lowercase_source else bytes
 
     def train(size: int) -> bytes:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.results import Translation
+from nmt.text.cleaning import clean_text
 
 TIE = 1e-3  # nats: rounding may swap hypotheses whose log-probabilities are this close
 

@@ -13,7 +13,6 @@ from typing import Any
 from keras.export import ExportArchive
 
 from nmt.config import DecodingConfig
-from nmt.data.cleaning import SPACE_SIGN
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
 from nmt.formats import text_in_graph as graph
@@ -22,6 +21,7 @@ from nmt.inference.programs import search_in_graph
 from nmt.inference.results import Translation
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start
+from nmt.text.cleaning import SPACE_SIGN
 from nmt.text.spans import SLOTS
 
 SIGNATURE = "serving_default"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from nmt.data.cleaning import SPACE_SIGN, is_removed
 from nmt.inference.results import LINE_ENDS, SEPARATORS
+from nmt.text.cleaning import SPACE_SIGN, is_removed
 from nmt.text.scripts import UNSPACED
 from nmt.text.spans import SLOTS, SPAN, WORD
 
@@ -59,7 +59,7 @@ def list_ranges(belongs: Callable[[str], bool]) -> str:
 
 
 def make_cleaner() -> Callable[[Any], Any]:
-    """Return `nmt.data.cleaning.clean_text` in graph operations: string [B] -> string [B]."""
+    """Return `nmt.text.cleaning.clean_text` in graph operations: string [B] -> string [B]."""
     import tensorflow as tf
     import tensorflow_text
 

@@ -108,7 +108,8 @@ def weigh_words(weights: Array, source: Array, target: Array) -> Array:
     columns = np.zeros((tokens + 1, words + 1))
     columns[:tokens, :words] = source
     columns[tokens, words] = 1
-    return (target / target.sum(0)).T @ weights[..., :-1, :] @ columns
+    shares = target / np.maximum(target.sum(0), _LEAST_PROBABILITY)
+    return shares.T @ weights[..., :-1, :] @ columns
 
 
 def find_owners(tokenizer: Tokenizer, tokens: Sequence[int]) -> tuple[str, list[int]]:

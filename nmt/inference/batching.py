@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+_MOST_HYPOTHESES = 32  # of a sentence in a full batch
+
+
+def limit_batch(size: int, hypotheses: int) -> int:
+    """Return how many sentences a batch has if each has many hypotheses.
+
+    Each hypothesis attends to the positions of all, so memory grows with their square.
+    """
+    return max(1, size * _MOST_HYPOTHESES**2 // max(hypotheses, _MOST_HYPOTHESES) ** 2)
+
 
 def plan_batches(lengths: Sequence[int], size: int, parallel: int) -> Iterator[list[int]]:
     """Yield the indices of sentences of similar length, the longest first.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Tensor = Any
 
 NEVER = (PAD, BOS)  # ids that no output contains
+MAX_LENGTH_PENALTY = 10.0  # scores of long outputs would become 0 in float32
 
 
 class SearchParameters(NamedTuple):
@@ -137,7 +138,7 @@ class SearchRequest:
 
         Raises:
             UserError: ``n_best`` is 0 or larger than the requested beam, the beam is larger than
-                the vocabulary, a penalty is negative or not finite, or ``no_repeat_ngram`` is
+                the vocabulary, a penalty is out of its range, or ``no_repeat_ngram`` is
                 negative.
         """
         size, alpha = self.resolve_defaults(decoding)
@@ -152,10 +153,14 @@ class SearchRequest:
                 f"beam_size must be at most {vocabulary_size:,}, the size of the vocabulary, "
                 f"got {size:,}"
             )
-        penalties = {"length_penalty": alpha, "coverage_penalty": self.coverage_penalty}
-        for name, value in penalties.items():
-            if not 0 <= value < math.inf:
-                raise UserError(f"{name} must be finite and at least 0, got {value}")
+        if not 0 <= alpha <= MAX_LENGTH_PENALTY:
+            raise UserError(
+                f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY:g}, got {alpha}"
+            )
+        if not 0 <= self.coverage_penalty < math.inf:
+            raise UserError(
+                f"coverage_penalty must be finite and at least 0, got {self.coverage_penalty}"
+            )
         is_default = self.no_repeat_ngram is None
         ngram = decoding.no_repeat_ngram if self.no_repeat_ngram is None else self.no_repeat_ngram
         if ngram < 0:

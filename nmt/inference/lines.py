@@ -113,7 +113,9 @@ def format_lines(
         keeps_lines: whether a translation keeps its line breaks; otherwise it is one line.
     """
     texts = [
-        translation.text if keeps_lines else join_lines(translation.text)
+        translation.text
+        if keeps_lines
+        else join_lines(translation.text, keeps_tabs=not with_scores)
         for translation in translations
     ]
     if not with_scores:

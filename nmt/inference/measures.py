@@ -38,6 +38,7 @@ SENTENCE_MEASURES = (
     "characters per source token",
     "lost spans",
 )
+OF_BEAM = slice(4, 7)  # those that compare a hypothesis with the others
 # Measures of a word, in order.
 WORD_MEASURES = (
     "log-probability",  # mean of its tokens

@@ -15,7 +15,7 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.batching import plan_batches
+from nmt.inference.batching import limit_batch, plan_batches
 from nmt.inference.contract import (
     BeamOptions,
     Engine,
@@ -233,7 +233,9 @@ class Pipeline:
 
     def _start_segments(self, segments: Sequence[Segment], plan: _Plan, pool: Executor) -> Pending:
         """Start to search, in batches of similar length; copied segments cost no search."""
-        count = plan.options.samples if isinstance(plan.options, SamplingOptions) else 1
+        options = plan.options
+        count = options.samples if isinstance(options, SamplingOptions) else 1
+        hypotheses = count if isinstance(options, SamplingOptions) else options.size
         translations: list[list[Translation]] = [
             [plan.copy(segment)] * count if segment.is_copied else [] for segment in segments
         ]
@@ -252,7 +254,7 @@ class Pipeline:
             for indices in by_prefix.values()
             for batch in plan_batches(
                 [len(segments[i].ids) for i in indices],
-                self._decoding.batch_size,
+                limit_batch(self._decoding.batch_size, hypotheses),
                 plan.engine.parallel,
             )
         ]

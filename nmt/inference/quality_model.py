@@ -17,6 +17,7 @@ from nmt.files import write_json
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.lexicon import Lexicon
 from nmt.inference.measures import (
+    OF_BEAM,
     SENTENCE_MEASURES,
     WORD_MEASURES,
     Measured,
@@ -161,6 +162,9 @@ class QualityModel:
         The source words are characters of `Segment.written`.
         """
         measured = measure(engine, tokenizer, self.lexicon, segments, outputs, translations)
+        for hypotheses, measures in zip(outputs, measured, strict=True):
+            if len(hypotheses) == 1:  # nothing to compare it with: neither good nor bad
+                measures[0].sentence[OF_BEAM] = self.sentence.means[OF_BEAM]
         return [
             [
                 self._complete(translation, measures)

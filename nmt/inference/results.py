@@ -17,11 +17,12 @@ SEPARATORS = LINE_ENDS + "\t"  # of lines, and of columns
 _SHOWN_ROWS = 100  # of a list, in a notebook
 CELL = "text-align: start; vertical-align: baseline"  # not as notebooks align numbers
 _JOINED = dict.fromkeys(map(ord, SEPARATORS), " ")
+_JOINED_LINES = dict.fromkeys(map(ord, LINE_ENDS), " ")
 
 
-def join_lines(text: str) -> str:
-    """Return a decoded text as one line without tabs: outputs may contain any byte."""
-    return text.translate(_JOINED)
+def join_lines(text: str, *, keeps_tabs: bool = False) -> str:
+    """Return a decoded text as one line, usually without tabs: outputs may contain any byte."""
+    return text.translate(_JOINED_LINES if keeps_tabs else _JOINED)
 
 
 @dataclass(frozen=True)

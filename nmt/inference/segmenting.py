@@ -15,7 +15,6 @@ from unicodedata import category
 
 import numpy as np
 
-from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
@@ -23,6 +22,7 @@ from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.case import LetterCase
+from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.sentences import CLOSING, split_sentences
 from nmt.text.source_words import SourceWords
@@ -170,15 +170,15 @@ class Segmenter:
         The mark of an item of a list, and quotation marks around a sentence, count as white space.
         """
         text = _replace_surrogates(text)
-        tag, space, text = self._split_tag(text)
+        tag, space, text = self.split_tag(text)
         context = ""
         if self.context:
             context, text = split_context(text)
             if self._tag is not None and context:
                 # Each line of a document may begin with the tag.
                 lines = context.split(CONTEXT_MARK)
-                context = CONTEXT_MARK.join(self._split_tag(line)[2] for line in lines)
-                inner, _, text = self._split_tag(text)
+                context = CONTEXT_MARK.join(self.split_tag(line)[2] for line in lines)
+                inner, _, text = self.split_tag(text)
                 tag = inner or tag
         previous = deque(filter(None, map(clean_text, context.split(CONTEXT_MARK))), self.context)
         sentences: list[_Sentence] = []
@@ -207,7 +207,7 @@ class Segmenter:
             space = piece[end:]
         return sentences, space
 
-    def _split_tag(self, text: str) -> tuple[str, str, str]:
+    def split_tag(self, text: str) -> tuple[str, str, str]:
         """Return the tag that begins a text, the white space before it, and the rest."""
         if self._tag is None:
             return "", "", text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from nmt.text.spans import (
     find_spans,
     has_letters_outside,
     keep_spans,
-    make_overlap_test,
 )
 from nmt.text.terms import Glossary, TermMatch
 
@@ -57,13 +57,15 @@ class SentenceReader:
         self._glossary = glossary
         self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
+        # Where sources keep their case, capitals may be those of common words, as in German.
+        self._keeps_names = bool(self._slots) and tokenizer.lowercases
 
     def read(self, text: str) -> ReadSentence:
         """Return a cleaned sentence in the letter case that the model reads."""
-        spans = list(find_spans(text))
+        given, spans = text, list(find_spans(text))
         masked = keep_spans(text, spans, [_MASK] * len(spans))
         case = recognize_case(masked.text)
-        if case is LetterCase.TITLE and self._has_capital_nouns:
+        if case is LetterCase.TITLE and (self._has_capital_nouns or self._has_names(masked.text)):
             case = LetterCase.ORDINARY
         # Where all words are capitalized, capitals do not tell names.
         reads_case = self._words is not None or not self._tokenizer.lowercases
@@ -71,25 +73,29 @@ class SentenceReader:
             values = iter(masked.values)
             text = re.sub(_MASK, lambda _: next(values), to_sentence_case(masked.text, case))
         if self._words is not None:
-            if case is not LetterCase.ORDINARY:
-                spans = list(find_spans(text))
-            terms = [match[:2] for match in self._find_terms(text, spans)]
+            spans, terms = self._find_spans_and_terms(text)
             is_ordinary = case is LetterCase.ORDINARY
-            text = self._words.correct(text, [*spans, *terms], accents_only=not is_ordinary)
+            stays = [*spans, *(match[:2] for match in terms)]
+            text = self._words.correct(text, stays, accents_only=not is_ordinary)
         spans = self.find_spans(text)
-        is_copied = not has_letters_outside(text, spans)
-        return ReadSentence(text, self.keep(text, spans), case, is_copied)
+        kept = self.keep(text, spans)
+        if case is not LetterCase.ORDINARY and len(text) == len(given):
+            kept = kept._replace(values=self.keep(given, spans).values)  # as they were written
+        return ReadSentence(text, kept, case, is_copied=not has_letters_outside(text, spans))
 
     def find_spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, unseen names among them."""
-        spans = list(find_spans(text))
-        terms = self._find_terms(text, spans)
-        # Where sources keep their case, capitals may be those of common words, as in German.
-        if self._words is not None and self._slots and self._tokenizer.lowercases:
+        spans, terms = self._find_spans_and_terms(text)
+        if self._words is not None and self._keeps_names:
             spans += self._words.find_names(text, [*spans, *(match[:2] for match in terms)])
         kept = (match for match in terms if match.term.is_kept)
         spans += (each[:2] for each in kept if not self._is_known(each.term.source))
         return sorted(spans)
+
+    def _has_names(self, title: str) -> bool:
+        """Whether a text with the capitals of a title may be a list of names."""
+        words = self._words
+        return words is not None and self._keeps_names and words.knows_few(title)
 
     def _is_known(self, term: str) -> bool:
         """Whether training sources have the words of a term, so that the model can read it."""
@@ -102,9 +108,19 @@ class SentenceReader:
             return Kept(text, ())
         return keep_spans(text, spans, self._slots)
 
-    def _find_terms(self, text: str, spans: Sequence[tuple[int, int]]) -> list[TermMatch]:
-        """Return the terms of a text that are not inside of kept spans."""
+    def _find_spans_and_terms(self, text: str) -> tuple[list[tuple[int, int]], list[TermMatch]]:
+        """Return the kept spans of a text, and the terms of the glossary, which do not overlap.
+
+        A span inside of a term, such as the number of "Windows 10", is a part of that term.
+        """
+        spans = list(find_spans(text))
         if self._glossary is None:
-            return []
-        is_kept = make_overlap_test(spans)
-        return [match for match in self._glossary.find(text) if not is_kept(match.begin, match.end)]
+            return spans, []
+        begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
+        terms, inside = [], set[tuple[int, int]]()
+        for match in self._glossary.find(text):
+            shared = spans[bisect_right(ends, match.begin) : bisect_left(begins, match.end)]
+            if all(match.begin <= begin and end <= match.end for begin, end in shared):
+                terms.append(match)
+                inside.update(shared)
+        return [span for span in spans if span not in inside], terms

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nmt.config import DataConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.filtering import differ_in_length
 from nmt.data.languages import find_code, make_identifier
 from nmt.inference.contract import SamplingRequest, SearchRequest
@@ -22,6 +21,7 @@ from nmt.inference.metrics import sentence_scores
 from nmt.inference.pipeline import Request
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
+from nmt.text.cleaning import clean_text
 from nmt.text.words import split_words_and_letters
 
 _DROPPED, _WINDOW = 0.1, 3  # noise: share of dropped words, and how far words may move

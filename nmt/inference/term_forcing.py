@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -216,14 +217,20 @@ class TermForcer:
             prefix,
         )
         best: dict[int, tuple[_Candidate, list[Hypothesis]]] = {}
+        by_begin: dict[tuple[int, str], list[Hypothesis]] = defaultdict(list)
         for n, hypotheses in zip(fitting, results, strict=True):
             number = candidates[n].number
             ranked = self._rank(hypotheses, candidates[n].term)
+            by_begin[number, candidates[n].begin] += ranked
             if ranked and (
                 number not in best or _rate(candidates[n], ranked) > _rate(*best[number])
             ):
                 best[number] = candidates[n], ranked
-        return list(best.values())
+        # An output with its old rest has no alternatives but those with the same beginning.
+        return [
+            (candidate, _drop_repeated([*ranked, *by_begin[number, candidate.begin]]))
+            for number, (candidate, ranked) in best.items()
+        ]
 
     def _rank(self, hypotheses: Sequence[Hypothesis], term: Term) -> list[Hypothesis]:
         """Return the hypotheses in which the term has not become another word; if none, all."""
@@ -235,6 +242,14 @@ class TermForcer:
 def _rate(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:
     """Return by how much a candidate is preferred."""
     return hypotheses[0].score + _KEPT_REST * (candidate.rest is not None)
+
+
+def _drop_repeated(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """Return the first of the hypotheses with equal tokens."""
+    distinct: dict[tuple[int, ...], Hypothesis] = {}
+    for hypothesis in hypotheses:
+        distinct.setdefault(hypothesis.tokens, hypothesis)
+    return list(distinct.values())
 
 
 def _choose_words(weights: Sequence[float]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from nmt.inference.alignment import expand_slots, find_owners, match_characters
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
-from nmt.text.spans import SLOTS
+from nmt.text.spans import SLOTS, find_spans
 from nmt.text.words import Span, assign_to_words, find_words
 
 Array = NDArray[Any]
@@ -98,6 +98,12 @@ def link_words(
             sources = tuple(source_spans[i] for i in choose_sources(by_word, float(row[-1])))
         words.append(LinkedWord(begin, end, rows, sources))
     return words
+
+
+def list_words(reference: str) -> set[str]:
+    """Return the words of a reference, and its kept spans, which are words of a translation."""
+    spans = [*find_words(reference), *find_spans(reference)]
+    return {reference[begin:end].casefold() for begin, end in spans}
 
 
 def choose_sources(weights: Array, end: float) -> list[int]:

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_encoding, add_run, check_pair_files
-from nmt.data.cleaning import clean_text
 from nmt.data.evaluation_sets import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
@@ -24,6 +23,7 @@ from nmt.runs.folder import RunFolder
 from nmt.startup.console import make_console
 from nmt.startup.progress import track
 from nmt.startup.quiet import quiet_start
+from nmt.text.cleaning import clean_text
 
 if TYPE_CHECKING:
     from nmt.analysis.heads.alignment import Array, Method, Sentences

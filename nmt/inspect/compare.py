@@ -95,7 +95,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
                 console.print(f"{number}. {sentence}")
         console.print()
         print_listings(sections[0].listings, console)
-        extra = _describe_runs(systems, arguments.sentence, data.sources[0])
+        # Probes of a run may be in another language than the files.
+        sentence = arguments.sentence or (data.sources[0] if arguments.source else None)
+        extra = _describe_runs(systems, sentence, data.sources[0])
     _write_pages(output, analysis, sections, extra)
     write_json(output / f"{NAME}.json", as_json(analysis))
     console.print(f"written to {output}: {NAME}.html, {NAME}.md, {NAME}.json")

@@ -18,19 +18,20 @@ from nmt.startup.memory import collect_rarely, keep_freed_memory, return_large_b
 def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
     """Set up memory for training, and a cache of compiled programs.
 
-    Does nothing if a backend is imported already, as in a notebook: it has read its settings.
+    If a backend is imported already, as in a notebook, it has read its settings, other than that
+    of deterministic operations.
 
     Args:
         cache_dir: the folder of caches.
         deterministic: whether XLA uses deterministic operations. `TensorFlowStep` sets the same for
             TensorFlow.
     """
+    if deterministic:
+        use_deterministic_operations()
     if sys.modules.keys() & {"tensorflow", "jax"}:
         return
     keep_freed_memory()
     collect_rarely()
-    if deterministic:
-        use_deterministic_operations()
     compile_sooner_on_gpus()
     use_compilation_cache(cache_dir / "compiled")
 

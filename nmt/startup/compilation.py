@@ -56,7 +56,8 @@ def use_deterministic_operations() -> None:
 
 
 def _add_flags(*added: str) -> None:
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *added]).strip()
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    os.environ["XLA_FLAGS"] = " ".join(dict.fromkeys([*flags, *added]))
 
 
 def _fingerprint() -> str:

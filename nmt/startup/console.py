@@ -9,8 +9,8 @@ from rich.console import Console
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text as it is: no highlighting, markup or folded lines."""
-    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+    """Return a console that prints text as it is: no highlights, markup, emoji or folded lines."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 class StderrHandler(logging.Handler):

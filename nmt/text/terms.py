@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
-from unicodedata import combining, normalize
+from unicodedata import category, combining, normalize
 
 from nmt.errors import UserError
-from nmt.text.scripts import UNSPACED_LETTERS, primary_subtag
+from nmt.text.cleaning import JOINERS, clean_text
+from nmt.text.scripts import UNSPACED_LETTERS, is_unspaced_letter, primary_subtag
 
 # Of scripts without spaces between words, each character is a token.
 _TOKEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\W{UNSPACED_LETTERS}]+|[^\w\s]")
@@ -122,7 +123,7 @@ class Glossary:
         for number, line in enumerate(lines, 1):
             if not line.strip() or line.startswith(_COMMENT):
                 continue
-            source, target, *rest = (*(" ".join(cell.split()) for cell in line.split("\t")), "")
+            source, target, *rest = (*map(clean_text, line.split("\t")), "")
             if not any(map(str.isalnum, source)):
                 raise UserError(f"{path}, line {number}: the term {source!r} has no word")
             terms.append(Term(source, target or source, rest[0] if rest else ""))
@@ -189,7 +190,21 @@ class Glossary:
 
 
 def _split(text: str) -> list[_Token]:
-    return [_Token(*match.span(), match[0]) for match in _TOKEN.finditer(text)]
+    """Return the words and other signs of a text; vowel signs and joiners belong to words."""
+    tokens: list[_Token] = []
+    for match in _TOKEN.finditer(text):
+        begin, end = match.span()
+        if tokens and tokens[-1].end == begin and _is_inside_word(text[begin - 1], text[begin]):
+            begin = tokens.pop().begin
+        tokens.append(_Token(begin, end, text[begin:end]))
+    return tokens
+
+
+def _is_inside_word(before: str, after: str) -> bool:
+    """Whether two characters belong to one word: one of them is a vowel sign or a joiner."""
+    if is_unspaced_letter(before) or is_unspaced_letter(after):
+        return False
+    return any(sign in JOINERS or category(sign)[0] == "M" for sign in (before, after))
 
 
 def _match(

@@ -9,6 +9,7 @@ from unicodedata import category
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.text.cleaning import JOINERS
 from nmt.text.scripts import UNKNOWN_LANGUAGE, UNSPACED_LETTERS, is_unspaced_letter, needs_space
 
 Span = tuple[int, int]  # characters [begin, end)
@@ -16,6 +17,8 @@ Span = tuple[int, int]  # characters [begin, end)
 _INSIDE = frozenset("'’-.,:")  # marks that may stand inside a word: don't, e-mail, 8:30, 1,000.5
 _AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’،؛؟۔")  # written without a space before them
 _BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space after them
+_SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
+_JOINER = JOINERS[1]  # with width of zero
 _STRAIGHT = '"'  # opens and closes alternately
 # In Japanese, of foreign words.
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f]+")
@@ -28,11 +31,16 @@ def find_words(text: str) -> list[Span]:
     A word is a run of characters that are neither white space nor marks. A mark is a character of
     Unicode's categories of punctuation and symbols. An apostrophe, hyphen, point, comma or colon
     inside a word belongs to it. Every other mark is a separate word. In scripts without spaces, a
-    letter with its vowel signs is a word, and so is a run of katakana.
+    letter with its vowel signs is a word, and so is a run of katakana. Signs that change or join
+    marks, as in emoji, belong to them.
     """
     spans: list[Span] = []
     begin: int | None = None
     for here, sign in enumerate(text):
+        follows_mark = begin is None and bool(spans) and spans[-1][1] == here
+        if follows_mark and _continues_mark(text[here - 1], sign):
+            spans[-1] = (spans[-1][0], here + 1)
+            continue
         inside = _is_in_word(sign) or (
             sign in _INSIDE and begin is not None and _is_in_word(text[here + 1 : here + 2])
         )
@@ -60,6 +68,12 @@ def _begins_word(before: str, sign: str) -> bool:
     if not is_unspaced_letter(before) and not is_unspaced_letter(sign):
         return False
     return category(sign)[0] != "M" and not _KATAKANA.fullmatch(before + sign)
+
+
+def _continues_mark(before: str, sign: str) -> bool:
+    """Whether a character belongs to the mark before it."""
+    is_modifier = category(sign)[0] == "M" or sign in JOINERS or sign in _SKIN_TONES
+    return is_modifier or (before == _JOINER and not sign.isspace())
 
 
 def _is_in_word(sign: str) -> bool:

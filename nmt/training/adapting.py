@@ -61,7 +61,9 @@ def initialize_weights(
         if writes:
             write_arrays(path, {f"model/{name}": np.asarray(w) for name, w in frozen.items()}, {})
     else:
-        assign_weights(frozen, choose_weights(run.checkpoints.read_start()), path)
+        arrays = run.checkpoints.read_start()
+        stored = {name.removeprefix("model/"): array for name, array in arrays.items()}
+        assign_weights(frozen, stored, path)
 
 
 def load_start_weights(model: Model, source: RunFolder, tokenizer: Tokenizer) -> str:
@@ -93,7 +95,7 @@ def transfer_rows(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[np
     """Return the rows of another vocabulary [V', ...], and the number of shared pieces.
 
     A shared piece keeps its row. A new piece gets the mean of the rows of the old pieces that its
-    text is cut into; if they are all unknown, the mean of the table.
+    text is cut into; if they are all unknown, the mean of all pieces.
 
     Args:
         table: float32 [V, ...], the vectors or biases of the old tokenizer's pieces.
@@ -106,7 +108,7 @@ def transfer_rows(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[np
     rows[: UNK + 1] = table[: UNK + 1]
     shared = UNK + 1
     space = ids.get("▁")
-    mean = table.mean(axis=0)
+    mean = table[UNK + 1 :].mean(axis=0)  # models of MarianMT never write padding: a bias of -1e9
     texts = new.decode([[i] for i in range(new.vocabulary_size)])
     # As in targets: sources may be lower-cased, and have no capitals then.
     for i, encoded in enumerate(old.target.encode(texts)):

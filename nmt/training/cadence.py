@@ -21,6 +21,7 @@ class Cadence:
 
     interval: int = 0  # updates between two evaluations; 0: as configured
     following: int = 0  # earliest update of the next evaluation
+    every: int = 0  # as configured when it was set; 0: not set, or by an older version
 
     def is_due(self, step: int, every: int) -> bool:
         """Whether an evaluation is due after update ``step``, at multiples of ``every``."""
@@ -29,6 +30,10 @@ class Cadence:
     def schedule(self, step: int) -> None:
         """Schedule the next evaluation after the one at update ``step``."""
         self.following = step + self.interval
+
+    def reset(self) -> None:
+        """Evaluate as configured from now on."""
+        self.interval = self.following = self.every = 0
 
     def adapt(self, every: int, share: float, cost: float, update_seconds: float) -> None:
         """Set the shortest interval in which evaluations take at most a share of the time.
@@ -85,6 +90,7 @@ class CostMeter:
             seconds = self._schedule_seconds - self._begin_seconds + rest
             cadence.adapt(self._every, self._share, seconds, self._update_seconds)
         cadence.schedule(step)
+        cadence.every = self._every
 
     def end(self) -> None:
         """Stop measuring."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from nmt.sweeps.median_stopping import is_behind
-from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence, CostMeter
+from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, CostMeter
 from nmt.training.coordination import Coordinator
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
@@ -112,9 +112,14 @@ class Evaluations:
 
     def _restart_meters(self) -> None:
         """Measure updates anew; evaluations and attention logs are not part of their time."""
-        if self._session.training.evaluation_share is None:  # a resumed run may have had one
-            self._position.evaluation_cadence = Cadence()
-            self._position.attention_cadence = Cadence()
+        training, position = self._session.training, self._position
+        for cadence, every in (
+            (position.evaluation_cadence, training.evaluate_every),
+            (position.attention_cadence, training.attention_every),
+        ):
+            # A resumed run may have had a share, or another interval.
+            if training.evaluation_share is None or cadence.every not in (0, every):
+                cadence.reset()
         for meter in (self._evaluation_cost, self._attention_cost):
             meter.restart(self._position.step, self._position.seconds)
 

@@ -134,8 +134,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def split_update(config: TrainingConfig, micro_batches: int) -> TrainingConfig:
-    """Return the configuration with the same updates in about ``micro_batches`` micro-batches."""
-    return _set_micro_batch(config, -(-config.positions_per_update // micro_batches))
+    """Return the configuration with the same updates in about ``micro_batches`` micro-batches.
+
+    Each has room for the longest row.
+    """
+    size = -(-config.positions_per_update // micro_batches)
+    return _set_micro_batch(config, max(size, *config.row_lengths))
 
 
 def _set_micro_batch(config: TrainingConfig, size: int) -> TrainingConfig:

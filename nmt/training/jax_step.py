@@ -267,5 +267,8 @@ class JaxStep:
 
 
 def _host() -> jax.Device:
-    """Return the device whose memory is the host's."""
-    return jax.devices("cpu")[0]
+    """Return the device whose memory is the host's, or the first one if JAX_PLATFORMS hides it."""
+    try:
+        return jax.devices("cpu")[0]
+    except RuntimeError:
+        return jax.devices()[0]

@@ -14,7 +14,6 @@ from nmt.config import Config
 from nmt.config.data import list_reserved, list_tags
 from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
-from nmt.data.cleaning import clean_text
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
@@ -36,6 +35,7 @@ from nmt.data.tokenizer_training import list_texts, read_training_log, train_and
 from nmt.errors import UserError
 from nmt.runs.corpus import read_run_pairs, read_tests
 from nmt.startup.devices import cores, gpus
+from nmt.text.cleaning import clean_text
 from nmt.text.context import split_context
 from nmt.text.source_words import SourceWords
 

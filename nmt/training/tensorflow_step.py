@@ -31,7 +31,6 @@ from nmt.training.train_step import (
     check_state_names,
     list_state_names,
     make_dropout_key,
-    pad_rows,
     select_local_rows,
 )
 from nmt.training.weight_groups import WeightGroups
@@ -108,6 +107,7 @@ class TensorFlowStep:
             else self._apply
         )
         self._compiled_update = self._replicas.make_function(self._replica_update)
+        self._compiled_gradients = self._replicas.make_function(self._replica_gradients)
         self._compiled_evaluation = self._replicas.make_function(
             lambda batch: self._replicas.sum(self._gradients.sum_nll(batch))
         )
@@ -142,11 +142,12 @@ class TensorFlowStep:
         self, batch: Batch, number: int, dropout_share: float = 1.0
     ) -> dict[str, float]:
         """See `TrainStep.gradient_norms`."""
-        share = tf.constant(encode_share(dropout_share), tf.uint32)
-        padded = pad_rows(batch, self._config.accumulate)
-        tensors = {name: tf.constant(array) for name, array in padded.items()}
-        key = self._key(tf.constant(number, tf.uint32), share)
-        gradients, _, tokens = self._gradients.sum(tensors, key)
+        sums = self._compiled_gradients(
+            self._replicas.distribute(batch, self._config.accumulate),
+            tf.constant(number, tf.uint32),
+            tf.constant(encode_share(dropout_share), tf.uint32),
+        )
+        *gradients, _, tokens = self._replicas.local_results(sums)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
         norms = [scale * float(tf.norm(gradient)) for gradient in self._groups.split(gradients)]
         return dict(zip(self._model.trained_weights(), norms, strict=True))
@@ -157,13 +158,17 @@ class TensorFlowStep:
         nll, tokens = self._replicas.local_results(sums)
         return float(nll), float(tokens)
 
-    def _replica_update(
-        self, batch: Any, learning_rate: Any, number: Any, share: Any, norm_limit: Any
-    ) -> Update:
+    def _replica_gradients(self, batch: Any, number: Any, share: Any) -> list[Any]:
+        """Return the gradients summed over all replicas, the loss, and the number of tokens."""
         first_row = self._replicas.first_row(batch["labels"].shape[0])
         key = self._key(number, share).at_row(first_row)
         gradients, nll, tokens = self._gradients.sum(batch, key)
-        *gradients, nll, tokens = self._replicas.sum([*gradients, nll, tokens])
+        return self._replicas.sum([*gradients, nll, tokens])
+
+    def _replica_update(
+        self, batch: Any, learning_rate: Any, number: Any, share: Any, norm_limit: Any
+    ) -> Update:
+        *gradients, nll, tokens = self._replica_gradients(batch, number, share)
         norm, factor, valid, applies = self._compiled_check(gradients, nll, tokens, norm_limit)
         arguments = (valid, applies, gradients, factor, learning_rate)
         if self._selects_elementwise:

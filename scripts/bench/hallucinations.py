@@ -130,8 +130,8 @@ def measure(engine: KerasEngine, tokenizer: Tokenizer, pairs: Sequence[Pair]) ->
     """Return the numbers of each pair, in forced decoding."""
     from nmt.analysis.explaining.contributions import make_contributions
     from nmt.analysis.explaining.words import group_tokens
-    from nmt.data.cleaning import clean_text
     from nmt.data.tokenizer import BOS, EOS
+    from nmt.text.cleaning import clean_text
 
     run_batch = engine.make_once(make_contributions)
     sides = zip(

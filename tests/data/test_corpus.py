@@ -28,13 +28,13 @@ from sample_corpora import (
 import nmt
 from nmt.config import Config, DataConfig, SourceConfig
 from nmt.data import filtering
-from nmt.data.cleaning import clean_text
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.embedded import phrasebook_dir
 from nmt.data.evaluation_sets import gather_references, join_pairs
 from nmt.data.mixture import SourcePairs
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import Pair, normalized
+from nmt.text.cleaning import clean_text
 
 # --- Lines ------------------------------------------------------------------------------------
 
@@ -354,6 +354,10 @@ def test_pairs_are_joined_without_a_rest() -> None:
     ]
     assert join_pairs(pairs, 5) == [Pair("0 1 2 3 4", "a b c d e")]
     assert complaint(lambda: join_pairs(pairs, 6)) == ("cannot join 6 pairs: there are only 5")
+    tagged = [Pair(f"<{'ab'[i % 2]}> {pair.source}", pair.target) for i, pair in enumerate(pairs)]
+    assert join_pairs(tagged, 2, ["<a>", "<b>"]) == [Pair("<a> 0 2", "a c"), Pair("<b> 1 3", "b d")]
+    message = complaint(lambda: join_pairs(tagged[:3], 3, ["<a>", "<b>"]))
+    assert message == "cannot join 3 pairs: no tag has so many"
 
 
 def test_references_of_one_source_are_gathered() -> None:

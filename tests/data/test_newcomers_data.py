@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 from sample_corpora import complaint, configure
 
+from nmt.config import SourceConfig
 from nmt.config.checks import check_values
 from nmt.config.sources import check_source
 from nmt.data.corpus import load_corpus
@@ -155,6 +156,14 @@ REFUSED: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         "is a zip archive or a spreadsheet: unpack it, or",
     ),
     "groups without columns": ("a.tmx", memory(), {"group_column": 2}, "has no columns: leave out"),
+    "encoding of XML": ("a.tmx", memory(), {"encoding": "latin-1"}, "says its encoding itself"),
+    "no such group": (
+        "a.csv",
+        table(",", "es,en").encode(),
+        {"group_column": "talk"},
+        "has no column talk, as group_column names it: choose from es, en",
+    ),
+    "tar archive": ("a.tsv", b"a" + b"\0" * 256 + b"ustar", {}, "is a tar archive: unpack it, or"),
 }
 
 
@@ -165,6 +174,41 @@ def test_it_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     path.write_bytes(content)
     config = configure(path=str(path), **changes)
     assert expected in complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("en", "es", "leave the languages out, and set data.reverse=true"),
+        ("es", "fr", "data.target_language=fr, but that side is English"),
+    ],
+)
+def test_the_embedded_corpus_is_in_its_own_languages(
+    tmp_path: Path, source: str, target: str, expected: str
+) -> None:
+    config = configure(
+        {"written": SourceConfig(kind="phrasebook")},
+        source_language=source,
+        target_language=target,
+        check_languages=True,
+    )
+    assert expected in complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+
+
+def test_several_archives_are_refused(tmp_path: Path) -> None:
+    for name in ("a.zip", "b.zip"):
+        (tmp_path / name).touch()
+    config = configure({"pairs": SourceConfig(kind="zip", archive=str(tmp_path / "*.zip"))})
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert "names 2 archives, such as" in message
+
+
+def test_two_tables_of_parquet_are_not_aligned_texts(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    for path in paths:
+        write_parquet(Path(path))
+    message = complaint(lambda: load_corpus(configure(path=paths), cache_dir=tmp_path))
+    assert "names two files, which must be aligned texts" in message
 
 
 def test_a_file_of_other_languages_is_refused(tmp_path: Path) -> None:

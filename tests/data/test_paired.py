@@ -86,6 +86,20 @@ def test_spans_are_those_of_its_side(paired: PairedTokenizer) -> None:
         assert "".join(text[begin:end] for begin, end in spans) == text
 
 
+def test_spans_are_those_of_the_given_text_where_a_model_normalizes_it(
+    paired: PairedTokenizer,
+) -> None:
+    text = "½ hora，nº 2²."
+    spans = paired.spans(text)
+    [pieces] = paired._split_pieces([text])
+    assert len(spans) == len(pieces)
+    assert "".join(pieces) == "▁1⁄2▁hora,no▁22."
+    assert spans[-1] == (len(text) - 1, len(text))
+    covered = {at for begin, end in spans for at in range(begin, end)}
+    assert covered == set(range(len(text)))
+    assert [begin for begin, _ in spans] == sorted(begin for begin, _ in spans)
+
+
 def test_it_is_saved_and_read_back(paired: PairedTokenizer, tmp_path: Path) -> None:
     paired.save(tmp_path)
     assert find_tokenizer_file(tmp_path) == tmp_path / PAIR_FILE

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sample_corpora import complaint, configure, singles, table
 
 from nmt.config import SourceConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.splitting import Pair, normalized
+from nmt.text.cleaning import clean_text
 
 Pairs = list[tuple[str, str]]
 

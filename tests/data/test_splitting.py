@@ -16,10 +16,10 @@ from sample_corpora import complaint, configure, load_pairs, load_text, singles,
 from nmt.config import SourceConfig
 from nmt.config.checks import check_values
 from nmt.config.data import check_data
-from nmt.data.cleaning import clean_text
 from nmt.data.corpus import load_corpus
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
+from nmt.text.cleaning import clean_text
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,8 @@ from nmt.errors import UserError
         ("...", "..."),
         ("😀", "😀"),
         ("½ café", "½ cafe"),
+        ("你好，我是汤姆。", "你好我是汤姆"),
+        ("我爱 NBA，真的！", "我爱 nba 真的"),
     ],
 )
 def test_normalized(text: str, expected: str) -> None:
@@ -263,6 +265,26 @@ def test_a_pair_of_two_groups_in_a_test_file(tmp_path: Path) -> None:
     }
     corpus = load_corpus(configure(sources), cache_dir=tmp_path)
     assert corpus.groups == {"dev": [], "test": ["a", "a", "b"]}
+
+
+def test_a_group_of_a_test_file_is_in_no_other_split(tmp_path: Path) -> None:
+    files = {
+        "test": [("Sí.", "Yes.", "a")],
+        "shares": [(*pair, f"talk {i}") for i, pair in enumerate(singles(20))],
+        "train": [("Ven.", "Come.", "a"), ("Voy.", "I am coming.", "b"), ("Ya.", "Now.", "")],
+    }
+    files["shares"][0] = (*files["shares"][0][:2], "a")
+    sources = {}
+    for name, rows in files.items():
+        path = tmp_path / f"{name}.tsv"
+        path.write_text(grouped_table(rows), encoding="utf-8")
+        sources[name] = SourceConfig(kind="files", path=str(path), group_column=2, split=name)
+    corpus = load_corpus(configure(sources, dev=5), cache_dir=tmp_path)
+    assert corpus.rejected == {"in dev or test": 2}
+    held_out = {group for groups in corpus.groups.values() for group in groups}
+    of_pair = {Pair(*row[:2]): row[2] for rows in files.values() for row in rows}
+    assert held_out.isdisjoint(of_pair[pair] for pair in corpus.train)
+    assert len(corpus.dev) == 5
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,13 @@ def test_rows_of_parquet_with_nulls_and_lists(tmp_path: Path) -> None:
     ]
 
 
+def test_text_that_parquet_has_as_bytes(tmp_path: Path) -> None:
+    records = [{"es": "¿Qué?".encode(), "en": b"What?"}]
+    parquet.write_table(pa.Table.from_pylist(records), tmp_path / "a.parquet")
+    [line] = read(tmp_path / "a.parquet")
+    assert line.sides == ("¿Qué?", "What?")
+
+
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
 def test_documents_are_columns_by_name(tmp_path: Path, name: str) -> None:
     text = "es\ten\tchapter\nAna vino.\tAna came.\t1\nElla ríe.\tShe laughs.\t1\nYa.\tOK.\t2\n"

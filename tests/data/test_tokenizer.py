@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.embedded import phrasebook_dir
 from nmt.data.splitting import evenly
 from nmt.data.tokenizer import (
@@ -33,6 +32,7 @@ from nmt.data.tokenizer import (
 )
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
+from nmt.text.cleaning import clean_text
 
 pytestmark = pytest.mark.xdist_group("tokenizers")
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from made_exports import TEXTS, load_run, make_tokenizer, make_wordpiece
 
 from nmt import Translator
-from nmt.data.cleaning import clean_text
 from nmt.formats import savedmodel, text_in_graph
 from nmt.formats.comparison import read_samples
 from nmt.inference.results import LINE_ENDS, join_lines
+from nmt.text.cleaning import clean_text
 
 pytestmark = pytest.mark.xdist_group("exports")
 

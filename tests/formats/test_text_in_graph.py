@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from nmt import Translator
 from nmt.config import DecodingConfig, TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer_training import list_texts, train_tokenizer
 from nmt.formats import savedmodel, text_in_graph
 from nmt.formats.text_in_graph import Masked
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.cleaning import clean_text
 from nmt.text.sentences import split_sentences
 from nmt.text.spans import SLOTS, find_spans, keep_spans, restore_spans
 

@@ -11,11 +11,11 @@ import pytest
 from made_exports import TEXTS, load_run, make_wordpiece
 
 from nmt import Translator
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS
 from nmt.formats import tflite
 from nmt.formats.comparison import read_samples
 from nmt.inference.results import Translation
+from nmt.text.cleaning import clean_text
 
 pytestmark = pytest.mark.xdist_group("exports")
 

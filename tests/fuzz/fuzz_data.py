@@ -66,9 +66,9 @@ def prepare_reading(folder: Path) -> Prepared:
 
 def prepare_cleaning(folder: Path) -> Prepared:
     """Clean texts, normalize them for comparison, and clean input for cutting."""
-    from nmt.data.cleaning import clean_text
     from nmt.data.splitting import normalized
     from nmt.inference.segmenting import clean_input
+    from nmt.text.cleaning import clean_text
 
     def check(data: Any) -> None:
         text = draw_text(data)
@@ -183,10 +183,10 @@ def prepare_tokenizer(folder: Path) -> Prepared:
     """Turn text into tokens and back."""
     from nmt.config import TokenizerConfig
     from nmt.data import tokenizer as tokenizers
-    from nmt.data.cleaning import clean_text
     from nmt.data.embedded import phrasebook_dir
     from nmt.data.tokenizer_training import train_tokenizer
     from nmt.inference.segmenting import Segmenter
+    from nmt.text.cleaning import clean_text
 
     tables = sorted(phrasebook_dir().glob("*.tsv"))
     texts = [

@@ -9,11 +9,11 @@ from translator_inputs import DECODING
 
 from nmt import Translator
 from nmt.config import TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
+from nmt.text.cleaning import clean_text
 
 
 @pytest.fixture(scope="session")

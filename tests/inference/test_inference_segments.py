@@ -13,13 +13,13 @@ from translator_inputs import DECODING
 
 from nmt import Translator
 from nmt.config import TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.segments import show_spans
+from nmt.text.cleaning import clean_text
 from nmt.text.spans import SLOTS
 
 A, B, C = SLOTS[:3]

@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
 from nmt.text.case import LetterCase
+from nmt.text.cleaning import clean_text
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
+from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS, is_intact
 
 pytest_plugins = ("random_translator",)
@@ -342,6 +343,15 @@ def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
     for language, case in (("de", LetterCase.ORDINARY), ("es", LetterCase.TITLE)):
         [segment] = Segmenter(tokenizer, 63, language=language).segment(text).segments
         assert segment.case is case
+
+
+def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys(["juan", "carlos", "hoy", "hace", "mucho", "frío"], 50))
+    segmenter = Segmenter(slotted, 63, words=words)
+    [names] = segmenter.segment("Juan Carlos Tena Ruiz").segments
+    assert (names.case, names.spans) == (LetterCase.ORDINARY, ("Tena Ruiz",))
+    [title] = segmenter.segment("Hoy Hace Mucho Frío En Osaka").segments
+    assert (title.case, title.spans) == (LetterCase.TITLE, ())
 
 
 @settings(max_examples=200, deadline=None)

@@ -12,7 +12,6 @@ from translator_inputs import DECODING
 
 from nmt import Translator
 from nmt.config import TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.inference.contract import (
@@ -24,6 +23,7 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.results import TermUse
+from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
 from nmt.text.terms import Glossary, Term
 
@@ -190,6 +190,50 @@ def test_a_term_that_is_not_translated_is_a_kept_span_if_it_is_unknown(
     assert engine.sources[0] == "el perro come"
     assert text == "The perro eats"
     assert [term.is_used for term in terms] == [True]
+
+
+def test_terms_may_have_numbers(tokenizer: Tokenizer) -> None:
+    text, terms, engine = translate(
+        tokenizer, "el pan 3 come 4 pan", Term("pan 3", "third loaf"), Term("come 4", "come 4")
+    )
+    assert text == "The third loaf come 4 bread"
+    assert [term.is_used for term in terms] == [True, True]
+    assert engine.sources[0].startswith("el pan 3 ")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("EL ZORX COME PAN", "THE ZORX EATS BREAD"),
+        ("El Perro Come En ZorX Y Corre", "The Dog Eats En ZorX And Runs"),
+    ],
+)
+def test_a_kept_term_is_written_as_in_the_source(
+    tokenizer: Tokenizer, source: str, expected: str
+) -> None:
+    assert translate(tokenizer, source, Term("zorx", "zorx"))[0] == expected
+
+
+def test_outputs_with_their_old_rest_have_alternatives(tokenizer: Tokenizer) -> None:
+    class Various(WordByWord):
+        """It finds two rests behind a beginning."""
+
+        def search(self, *arguments: Any) -> list[list[Hypothesis]]:
+            outputs = super().search(*arguments)
+            for hypotheses in outputs:
+                if len(hypotheses[0].tokens) < arguments[1].max() - 4:
+                    [ids] = self.tokenizer.target.encode(["The hound runs"])
+                    hypotheses.append(Hypothesis((*map(int, ids), EOS), -2.0, -2.0))
+            return outputs
+
+    translator = Translator(
+        Engines(Various(tokenizer)), tokenizer, DECODING, languages=("es", "en"), unit="sentence"
+    )
+    request = SearchRequest(
+        glossary=Glossary([Term("perro", "hound")], ("es", "en")), n_best=2, beam_size=2
+    )
+    [hypotheses] = translator.run(["el perro come pan"], request)
+    assert [each.text for each in hypotheses] == ["The hound eats bread", "The hound runs"]
 
 
 def test_without_a_slot_a_kept_term_is_forced(tokenizer: Tokenizer) -> None:

@@ -431,9 +431,12 @@ def test_a_beam_wider_than_the_vocabulary_is_refused(translator: Translator) -> 
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
-@pytest.mark.parametrize("name", ["length_penalty", "coverage_penalty"])
+@pytest.mark.parametrize(
+    ("name", "range_"),
+    [("length_penalty", "between 0 and 10"), ("coverage_penalty", "finite and at least 0")],
+)
 def test_a_penalty_with_which_the_search_would_stop_too_early_is_refused(
-    translator: Translator, name: str, value: float
+    translator: Translator, name: str, range_: str, value: float
 ) -> None:
-    with pytest.raises(UserError, match=f"{name} must be finite and at least 0, got {value}"):
+    with pytest.raises(UserError, match=f"{name} must be {range_}, got {value}"):
         translator.translate(["Hola."], **{name: value})

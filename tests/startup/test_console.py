@@ -13,6 +13,9 @@ import yaml
 from rich.console import Console
 from rich.progress import Progress
 
+from nmt.analysis.tables import Listing, print_listings
+from nmt.startup.console import make_console
+
 FILE = Path(__file__).parents[2] / "conf" / "hydra" / "job_logging" / "warnings.yaml"
 
 
@@ -33,6 +36,14 @@ def test_a_record_is_one_line_without_markup(
     logging.getLogger("some.library").warning("many %s", words)
     logging.getLogger("some.library").info("hidden")
     assert capsys.readouterr() == ("", f"WARNING some.library: many {words}\n")
+
+
+def test_texts_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "a:b:c [bold]:id: :smile:"
+    console = make_console()
+    console.print(text)
+    print_listings([Listing(text, text, ["", text], [[text, text]])], console)
+    assert capsys.readouterr().out.count(text) == 6
 
 
 def test_records_are_printed_above_a_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,6 +157,28 @@ def test_invalid_files_are_named(tmp_path: Path, content: bytes, message: str) -
         Glossary.read(path, ("es", "en"))
 
 
+def test_a_file_is_cleaned_as_texts_are(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("gui\u0301a\u00ad\u200b  roja\tcafe\u0301\n", encoding="utf-8")
+    assert Glossary.read(path, ("es", "en")).terms == (Term("guía roja", "café"),)
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "is_found"),
+    [
+        ("पर", "परी पर", True),
+        ("पर", "परी", False),  # a vowel sign makes it another word
+        ("کتاب", "کتاب\u200cخانه", False),
+        ("کتاب\u200cخانه", "کتاب\u200cخانه", True),
+        ("แมว", "แมวดำ", True),  # without spaces between words
+    ],
+)
+def test_vowel_signs_and_joiners_belong_to_words(term: str, text: str, is_found: bool) -> None:
+    glossary = Glossary([Term(term, term)], ("hi", "hi"))
+    assert bool(glossary.find(text)) == is_found
+    assert glossary.is_used(Term(term, term), text) == is_found
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"terms\.tsv cannot be read: No such file"):
         Glossary.read(tmp_path / "terms.tsv", ("es", "en"))

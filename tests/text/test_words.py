@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.cleaning import clean_text
+from nmt.text.cleaning import clean_text
 from nmt.text.words import assign_to_words, find_words, join_words
 
 
@@ -27,7 +27,8 @@ from nmt.text.words import assign_to_words, find_words, join_words
         ("会议14:30开始。", [*"会议", "14:30", *"开始。"]),
         ("トムはテレビを3時に見ます", ["トム", "は", "テレビ", "を", "3", *"時に見ます"]),
         ("น้ำดื่ม OK", ["น้", "ำ", "ดื่", "ม", "OK"]),  # vowel signs belong to their letter
-        ("👍🏽", ["👍", "🏽"]),
+        ("👍🏽!", ["👍🏽", "!"]),
+        ("Te quiero ❤️👩‍💻.", ["Te", "quiero", "❤️", "👩‍💻", "."]),
     ],
 )
 def test_words_of_a_text(text: str, words: list[str]) -> None:

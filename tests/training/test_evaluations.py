@@ -33,6 +33,17 @@ def test_without_a_share_a_resumed_run_is_evaluated_as_configured(
     assert position.attention_cadence == (cadence if kept else Cadence())
 
 
+@pytest.mark.parametrize(("every", "kept"), [(0, True), (1000, True), (500, False)])
+def test_a_run_resumed_with_another_interval_is_evaluated_in_that_one(
+    every: int, kept: bool
+) -> None:
+    position = Position(step=3480, evaluation_cadence=Cadence(3000, 6000, every))
+    others: Any = dict.fromkeys(("schedule", "guard", "evaluator", "saver", "journal"))
+    coordinator: Any = SimpleNamespace(advance_shared_clock=lambda: 0.0)
+    Evaluations(make_session(position, evaluation_share=0.1), coordinator=coordinator, **others)
+    assert position.evaluation_cadence.is_due(4000, 1000) != kept
+
+
 @pytest.mark.parametrize(("stop_behind", "behind"), [(0.5, True), (None, False)])
 def test_a_run_that_fell_behind_continues_without_that_limit(
     tmp_path: Path, stop_behind: float | None, behind: bool

@@ -37,7 +37,6 @@ from nmt.training.fitting import (
     fit_to_corpus,
     is_out_of_memory,
     make_step_that_fits,
-    max_micro_batches,
     split_further,
     split_update,
 )
@@ -80,7 +79,7 @@ def test_only_what_says_that_memory_is_used_up_counts() -> None:
 @given(st.integers(64, 5000), st.integers(1, 80))
 def test_micro_batches_change_and_updates_stay(tokens: int, micro_batches: int) -> None:
     config = replace(configured(*AUTO).training, update_tokens=tokens)
-    split = split_update(config, min(micro_batches, max_micro_batches(config)))
+    split = split_update(config, micro_batches)
     assert split.positions_per_update == tokens
     assert isinstance(split.batch_tokens, int)
     assert (split.accumulate - 1) * split.batch_tokens < tokens

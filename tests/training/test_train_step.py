@@ -496,7 +496,7 @@ def on_two_replicas(
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
         sys.path.insert(0, sys.argv[2])
-        from test_train_step import check_invalid_updates, fresh, learn
+        from test_train_step import check_invalid_updates, fresh, learn, wide_batches
         folder, overrides = Path(sys.argv[1]), sys.argv[3:]
         strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
         reduced, reduce = [], tf.distribute.ReplicaContext.all_reduce
@@ -513,6 +513,10 @@ def on_two_replicas(
             update_sizes = [count for count in reduced if count > 2]  # evaluation reduces two
             complaint = ""
             try:
+                batch = wide_batches().batch(0)
+                norms = list(step.gradient_norms(batch, 1).values())
+                norm = float(step.update(batch, 1e-3, 1).gradient_norm)
+                np.testing.assert_allclose(np.linalg.norm(norms), norm, rtol=1e-3)
                 check_invalid_updates(step, half="float16" in overrides[-1])
                 for weight in model.named_weights().values():
                     here, there = strategy.experimental_local_results(weight.value)

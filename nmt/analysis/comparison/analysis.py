@@ -44,7 +44,6 @@ from nmt.inference.significance import (
     count_statistics,
 )
 from nmt.startup.quiet import quiet_start
-from nmt.text.context import split_tag
 from nmt.text.noise import SOURCE_CHANGES
 
 _SEED = 1  # of noise
@@ -174,7 +173,7 @@ def _measure_run(
             translator, inputs, data.references, request, console
         )
     if noise:
-        sentences = [split_tag(text, translator.segmenter.tags)[1] for text in data.sources]
+        sentences = [translator.segmenter.split_tag(text)[2] for text in data.sources]
         for kind, change in SOURCE_CHANGES.items():
             draw = random.Random(f"{_SEED} {kind}")
             sources = [

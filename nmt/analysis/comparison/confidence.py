@@ -12,7 +12,7 @@ from nmt.data.splitting import evenly
 from nmt.inference.contract import SearchRequest
 from nmt.inference.evaluation import run_with_progress
 from nmt.inference.translator import Translator
-from nmt.text.words import find_words
+from nmt.inference.word_links import list_words
 
 _SENTENCES = 500  # at most
 _BINS = 10
@@ -67,7 +67,7 @@ def measure_reliability(
     )
     words = []
     for (_, reference), [best, *_] in zip(sample, translations, strict=True):
-        reference_words = {reference[begin:end].casefold() for begin, end in find_words(reference)}
+        reference_words = list_words(reference)
         words += [
             (word.confidence, best.text[word.begin : word.end].casefold() in reference_words)
             for word in best.words

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from nmt.analysis.heads.alignment import Sentences, align, find_links
-from nmt.data.cleaning import clean_text
 from nmt.inference.translator import Translator
 from nmt.startup.progress import track
+from nmt.text.cleaning import clean_text
 
 Array = NDArray[Any]
 

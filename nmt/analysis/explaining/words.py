@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from unicodedata import category
 
 import numpy as np
 
+from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import EOS, SUFFIX, UNK, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import NEVER
 from nmt.inference.segmenting import clean_input
 from nmt.text.scripts import is_unspaced_letter
+from nmt.text.words import join_words
 
 _SPACE = "▁"
 _INNER = frozenset("'’-")  # marks between two pieces of a word
@@ -83,7 +86,12 @@ def _is_byte(piece: str) -> bool:
 
 
 def find_tag(tokenizer: Tokenizer, tags: Sequence[str], ids: Sequence[int]) -> range:
-    """Return the indices of the tokens of the tag, such as ``<2en>``, that a source begins with."""
+    """Return the indices of the tokens of the tag, such as ``<2en>``, that a source begins with.
+
+    The language code of a `PairedTokenizer` counts as one.
+    """
+    if isinstance(tokenizer, PairedTokenizer) and len(ids):
+        return range(re.match(LANGUAGE_CODE, tokenizer.pieces(ids[:1])[0]) is not None)
     encoded = ([int(i) for i in row] for row in tokenizer.encode(tags))
     sizes = [len(tag) for tag in encoded if list(ids[: len(tag)]) == tag]
     return range(max(sizes, default=0))
@@ -122,8 +130,7 @@ def encode_other(
     if not text:
         raise UserError("--not needs a word")
     prefix, whole = tokenizer.decode([before, [*before, *written]])
-    rest = whole[len(prefix) :]  # empty for the end mark
-    space = " " if prefix and (not rest or rest.startswith(" ")) else ""
+    space = _choose_space(prefix, whole[len(prefix) :], text)
     [encoded] = tokenizer.encode([prefix + space + text])
     joined = [int(i) for i in encoded]
     if joined[: len(before)] == list(before) and len(joined) > len(before):
@@ -133,6 +140,23 @@ def encode_other(
     if tuple(ids) == tuple(written):
         raise UserError(f"--not {other}: the translation has this word; name another one")
     return tuple(ids)
+
+
+def _choose_space(prefix: str, written: str, other: str) -> str:
+    """Return the space between a prefix and a word, like that before the word in whose place it is.
+
+    Args:
+        prefix: the text before it.
+        written: that word and the space before it; empty for the end mark.
+        other: the word.
+    """
+    if not prefix:
+        return ""
+    are_alike = _has_letters(written) == _has_letters(other)
+    if written and are_alike:
+        return " " if written.startswith(" ") else ""
+    joined, [_, (begin, _)] = join_words([prefix[-1], other])
+    return joined[1:begin]
 
 
 def separate(
@@ -147,9 +171,15 @@ def separate(
     Without what follows it, "cat" is at least as probable as "cats": it gets the piece that follows
     it in the translation (``following``), or if it is the rejected word, the most probable one that
     does not make it the written word.
+
+    Raises:
+        UserError: the other word is what the translation has, and more of it.
     """
     if other[: len(written)] == written:
-        return (*written, following), other
+        longer = (*written, following)
+        if other[: len(longer)] == longer:
+            raise UserError("the translation has the other word, too: name one that it lacks")
+        return longer, other
     if written[: len(other)] == other:
         [row] = score([[*before, *other]])
         row = forbid(row, [written[len(other)]])

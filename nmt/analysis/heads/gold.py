@@ -19,8 +19,8 @@ from nmt.analysis.heads.alignment import (
     select,
 )
 from nmt.analysis.tables import Listing
-from nmt.data.cleaning import clean_text
 from nmt.errors import UserError
+from nmt.text.cleaning import clean_text
 from nmt.text.words import join_words
 
 _LINK = re.compile(r"(\d+)([-?])(\d+)")

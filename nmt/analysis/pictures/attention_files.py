@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from nmt.analysis.pictures.files import check_suffix, save_figure
 from nmt.analysis.pictures.heatmaps import draw_heads
-from nmt.data.cleaning import clean_text
 from nmt.errors import UserError
 from nmt.files import make_folder, write_text
+from nmt.text.cleaning import clean_text
 from nmt.viewer.page import attention_page
 
 if TYPE_CHECKING:

@@ -74,9 +74,10 @@ class Viewer {
     this.tooltip = new Tooltip();
     this.row = make("div", { class: "panes" });
     this.stage = make("div", { class: "stage" }, this.row, this.tooltip.element);
+    this.picture = [this.caption, this.buildScale(), this.stage];
     this.body = make(
-      "div", { hidden: "" }, this.controls.element, this.player.element, this.caption,
-      this.buildScale(), this.stage, this.outputs.element, this.tooltip.spoken,
+      "div", { hidden: "" }, this.controls.element, this.player.element, ...this.picture,
+      this.outputs.element, this.tooltip.spoken,
     );
     this.host.classList.add("attention-viewer");
     this.host.replaceChildren(this.message, this.body);
@@ -150,11 +151,14 @@ class Viewer {
       if (JSON.stringify(this.shown?.found) !== JSON.stringify(found)) this.unpin();
       this.player.show(shown.steps, shown.place);
       if (shown.isFixed) this.player.element.hidden = true;
+      for (const element of this.picture) element.hidden = false;
       this.addPanes(found.runs.length);
       this.draw(shown);
       this.outputs.show(found, shown.step, this.chosen);
     } catch (error) {
-      if (turn === this.turns) this.message.textContent = error.message;
+      if (turn !== this.turns) return;
+      this.message.textContent = error.message;
+      for (const element of this.picture) element.hidden = true; // it is of another sentence
     }
   }
 

@@ -103,6 +103,22 @@ def test_another_word_is_encoded_as_it_would_stand_there() -> None:
         encode_other(TOKENIZER, before, written, " ")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("before", "written", "other", "expected"),
+    [
+        (("▁the",), ("▁bank",), ".", (".",)),
+        (("▁the",), ("</s>",), ".", (".",)),
+        (("▁the",), (".",), "bank", ("▁bank",)),
+        (("▁the",), ("</s>",), "bank", ("▁bank",)),
+    ],
+)
+def test_a_mark_and_a_word_have_spaces_of_their_own(
+    before: tuple[str, ...], written: tuple[str, ...], other: str, expected: tuple[str, ...]
+) -> None:
+    encoded = encode_other(TOKENIZER, ids(*before), ids(*written), other)  # type: ignore[arg-type]
+    assert encoded == ids(*expected)
+
+
 def table(likely: dict[tuple[str, ...], dict[str, float]]):  # type: ignore[no-untyped-def]
     """Return a scorer with the probabilities of some next pieces; all others have hardly any."""
 

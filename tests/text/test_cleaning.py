@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.cleaning import clean_text
+from nmt.text.cleaning import clean_text
 
 
 @pytest.mark.parametrize(
