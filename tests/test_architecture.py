@@ -42,7 +42,7 @@ ROOMS = {
     | {"text", "viewer"},
     "analysis": set[str](),
     "analysis.anatomy": {"analysis", "model"},
-    "analysis.pictures": {"data", "errors", "files", "inference", "analysis.anatomy", "model"}
+    "analysis.pictures": {"errors", "files", "inference", "analysis.anatomy", "model"}
     | {"text", "viewer"},
     "analysis.heads": {
         "data",

@@ -248,11 +248,3 @@ def _check_stages(config: DataConfig) -> None:
             raise UserError(f"{key} is the last stage and ends with training: leave out its end")
         if not is_last and not has_limit:
             raise UserError(f"{key} has no end: set its steps, share, minutes or plateau")
-    others = ("steps", "minutes", "plateau")
-    shares = sum(
-        stage.share
-        for stage in config.stages
-        if stage.share and all(getattr(stage, other) is None for other in others)
-    )
-    if shares >= 1:
-        raise UserError(f"data.stages have shares of {shares:g} together: leave some for the last")

@@ -96,15 +96,16 @@ def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, i
     """Return the two columns that are named by the languages, or source and target; else None.
 
     Of several columns of a language, the one that is called as the language's tag counts, or else
-    the first. Of a dotted name, such as ``translation.es``, the part behind the last dot counts.
-    Languages may be unknown: then the first two columns that are named by any two languages.
+    the first; one that may hold numbers, ``id`` or ``no``, only if there is no other. Of a dotted
+    name, such as ``translation.es``, the part behind the last dot counts. Languages may be unknown:
+    then the first two columns that are named by any two languages.
 
     No pair of sentences is taken for names: the word for a language never translates the word for
     the other one.
     """
     last_parts = [name.rpartition(".")[2] for name in names]
     by_language = [_find_columns(last_parts, language) for language in languages]
-    # A column called id holds identifiers rather than Indonesian, and no numbers.
+    # A column "id" may hold identifiers rather than Indonesian, and "no" numbers, not Norwegian.
     for columns in by_language:
         columns.sort(key=lambda index: names[index].lower() in _NUMBERS)
     if languages == (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE):

@@ -78,15 +78,15 @@ def gather_references(
 
 
 def join_pairs(pairs: Sequence[Pair], size: int, tags: Sequence[str] = ()) -> list[Pair]:
-    """Return every ``size`` consecutive pairs as one text; a shorter rest is left out.
+    """Return every ``size`` consecutive pairs of one tag as one text; shorter rests are left out.
 
     Args:
         pairs: as the model sees them; contexts are left out.
         size: pairs of a text.
-        tags: words that may begin a source; pairs with the same one are joined, behind one tag.
+        tags: words that may begin a source; the joined text begins with one, too.
 
     Raises:
-        UserError: there are fewer pairs than that.
+        UserError: there are fewer pairs than that, or of each tag.
     """
     if size > len(pairs):
         raise UserError(f"cannot join {size} pairs: there are only {len(pairs)}")

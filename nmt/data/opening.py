@@ -39,7 +39,8 @@ _NOT_TEXT = {
     b"PK\x03\x04": "is a zip archive or a spreadsheet: unpack it, or save the sheet as CSV",
     b"PAR1": "is a Parquet file: give it a name that ends in .parquet",
 }
-_TAR_MARK = slice(257, 262)  # bytes of a header
+_TAR_MARK = slice(257, 265)  # bytes of a header
+_TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU
 # A text is refused if more than one, and more than this share, of its first lines are not UTF-8.
 _MOST_MALFORMED, _FIRST_LINES = 0.1, 1000
 _PATTERN = re.compile(r"[*?[]")
@@ -116,11 +117,8 @@ def split_text(
     for signature, problem in _NOT_TEXT.items():
         if beginning.startswith(signature):
             raise UserError(f"{name} {problem}")
-    if file.peek(_TAR_MARK.stop)[_TAR_MARK] == b"ustar":
-        raise UserError(
-            f"{name} is a tar archive: unpack it, or use data=zip data.archive=FILE if it has one "
-            "table"
-        )
+    if file.peek(_TAR_MARK.stop)[_TAR_MARK] in _TAR_MARKS:
+        raise UserError(f"{name} is a tar archive: unpack it")
     if encoding is not None and not is_text_encoding(encoding):
         raise UserError(f"{option}{encoding} is not a text encoding: try utf-8, latin-1 or cp1252")
     encoding = encoding or find_mark(beginning)

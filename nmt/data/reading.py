@@ -112,13 +112,7 @@ def read_rows(
                 source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
             )
         else:
-            paths = _matching_files(source.archive or "", key)
-            if len(paths) > 1:
-                raise UserError(
-                    f"{key}={source.archive} names {len(paths)} archives, such as {paths[0]} and "
-                    f"{paths[1]}: make each a source of its own"
-                )
-            opened = _open_archive(paths[0], key)
+            opened = _open_archive(source.archive or "", key)
         with opened as archive:
             if sha256 not in (None, archive.sha256):
                 raise UserError(
@@ -242,7 +236,8 @@ def _bilingual_rows(
     """Yield the pairs of a file of TMX, XLIFF or PO."""
     if choice.source.document_column is not None or choice.source.group_column is not None:
         raise UserError(f"{name} has no columns: leave out group_column and document_column")
-    if choice.source.encoding is not None:
+    # The encoding of training files is also that of dev and test files, which may be text.
+    if choice.source.encoding is not None and choice.source.split not in ("dev", "test"):
         raise UserError(f"{name} says its encoding itself: leave out encoding")
     try:
         for number, source, target in read_translations(file, find_format(path), choice.languages):
@@ -252,7 +247,13 @@ def _bilingual_rows(
 
 
 @contextmanager
-def _open_archive(path: Path, key: str) -> Iterator[Archive]:
+def _open_archive(name: str, key: str) -> Iterator[Archive]:
+    path, *others = _matching_files(name, key)
+    if others:
+        raise UserError(
+            f"{key}={name} names {1 + len(others)} archives, such as {path} and {others[0]}: make "
+            "each a source of its own"
+        )
     with explain_errors(path, key):
         archive = inspect_archive(path, key)
     yield archive

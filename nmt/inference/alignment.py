@@ -102,13 +102,14 @@ def weigh_words(weights: Array, source: Array, target: Array) -> Array:
         target: [T - 1, target words].
 
     Returns:
-        [..., target words, source words + 1]: the last column is the end mark; every row sums to 1.
+        [..., target words, source words + 1]: the last column is the end mark; every row sums to 1,
+        or to 0 for a word without tokens.
     """
     tokens, words = source.shape
     columns = np.zeros((tokens + 1, words + 1))
     columns[:tokens, :words] = source
     columns[tokens, words] = 1
-    shares = target / np.maximum(target.sum(0), _LEAST_PROBABILITY)
+    shares = target / np.maximum(target.sum(0), 1e-9)
     return shares.T @ weights[..., :-1, :] @ columns
 
 

@@ -25,7 +25,7 @@ from nmt.inference.metrics import sentence_scores
 from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.segments import Segment, SegmentWriter
-from nmt.inference.word_links import list_words
+from nmt.inference.word_links import make_word_test
 from nmt.text.context import split_tag
 from nmt.text.noise import change_case, change_punctuation, make_typo, remove_accents
 from nmt.text.scripts import join_sentences
@@ -301,8 +301,8 @@ def _observe_batch(
     for [best], [measures], reference, score in zip(
         written, measured, references, scores, strict=True
     ):
-        words = list_words(reference)
-        labels = [best.text[word.begin : word.end].casefold() in words for word in measures.words]
+        is_right = make_word_test(reference)
+        labels = [is_right(best.text[word.begin : word.end]) for word in measures.words]
         mean = best.log_prob / len(best.tokens)
         samples.append(Sample(measures, score / 100, labels, mean, len(best.tokens)))
     return samples

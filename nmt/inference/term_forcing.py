@@ -228,7 +228,7 @@ class TermForcer:
                 best[number] = candidates[n], ranked
         # An output with its old rest has no alternatives but those with the same beginning.
         return [
-            (candidate, _drop_repeated([*ranked, *by_begin[number, candidate.begin]]))
+            (candidate, _add_alternatives(ranked, by_begin[number, candidate.begin]))
             for number, (candidate, ranked) in best.items()
         ]
 
@@ -244,11 +244,14 @@ def _rate(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:
     return hypotheses[0].score + _KEPT_REST * (candidate.rest is not None)
 
 
-def _drop_repeated(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """Return the first of the hypotheses with equal tokens."""
-    distinct: dict[tuple[int, ...], Hypothesis] = {}
-    for hypothesis in hypotheses:
-        distinct.setdefault(hypothesis.tokens, hypothesis)
+def _add_alternatives(
+    ranked: Sequence[Hypothesis], others: Sequence[Hypothesis]
+) -> list[Hypothesis]:
+    """Return hypotheses, best first, with the others that are not better than the first."""
+    distinct = {hypothesis.tokens: hypothesis for hypothesis in ranked}
+    for hypothesis in others:
+        if hypothesis.score <= ranked[0].score:
+            distinct.setdefault(hypothesis.tokens, hypothesis)
     return list(distinct.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -100,10 +100,19 @@ def link_words(
     return words
 
 
-def list_words(reference: str) -> set[str]:
-    """Return the words of a reference, and its kept spans, which are words of a translation."""
-    spans = [*find_words(reference), *find_spans(reference)]
-    return {reference[begin:end].casefold() for begin, end in spans}
+def make_word_test(reference: str) -> Callable[[str], bool]:
+    """Return a function that tells whether a reference has a word of a translation, in any case.
+
+    A kept span is one word of a translation, and may be several of the reference.
+    """
+    folded = reference.casefold()
+    words = {folded[begin:end] for begin, end in [*find_words(folded), *find_spans(folded)]}
+
+    def has(word: str) -> bool:
+        word = word.casefold()
+        return word in words or (" " in word and word in folded)
+
+    return has
 
 
 def choose_sources(weights: Array, end: float) -> list[int]:

@@ -55,7 +55,9 @@ def add(subcommands: Subcommands) -> None:
         "time",
     )
     parser.add_argument(
-        "--sentence", help="whose attention is shown (default: the first probe of the first run)"
+        "--sentence",
+        help="whose attention is shown (default: the first one of --source, or the first probe of "
+        "the first run)",
     )
     parser.add_argument(
         "--output",

@@ -51,7 +51,7 @@ def compile_sooner_on_gpus() -> None:
 
 
 def use_deterministic_operations() -> None:
-    """Make XLA use deterministic operations. Must be called before a backend is imported."""
+    """Make XLA use deterministic operations, unless it has compiled something already."""
     _add_flags(_DETERMINISTIC)
 
 

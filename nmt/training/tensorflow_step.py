@@ -14,7 +14,7 @@ import tensorflow as tf
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.model.contract import Model
-from nmt.model.dropout import DropoutKey, encode_share
+from nmt.model.dropout import encode_share
 from nmt.startup.devices import gpus
 from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.optimizer import (
@@ -161,7 +161,8 @@ class TensorFlowStep:
     def _replica_gradients(self, batch: Any, number: Any, share: Any) -> list[Any]:
         """Return the gradients summed over all replicas, the loss, and the number of tokens."""
         first_row = self._replicas.first_row(batch["labels"].shape[0])
-        key = self._key(number, share).at_row(first_row)
+        seed = tf.constant(self._seed & 0xFFFFFFFF, tf.uint32)
+        key = make_dropout_key(seed, share, number).at_row(first_row)
         gradients, nll, tokens = self._gradients.sum(batch, key)
         return self._replicas.sum([*gradients, nll, tokens])
 
@@ -177,10 +178,6 @@ class TensorFlowStep:
             # Outside the program that XLA compiles: inside, a branch would copy all variables.
             tf.cond(valid, lambda: self._compiled_apply(*arguments), lambda: tf.constant(False))
         return Update(nll, tokens, norm, tf.logical_not(valid))
-
-    def _key(self, number: Any, share: Any) -> DropoutKey:
-        seed = tf.constant(self._seed & 0xFFFFFFFF, tf.uint32)
-        return make_dropout_key(seed, share, number)
 
     def _check(self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any) -> Any:
         """Return norm, factor, whether the update is valid, and whether the optimizer runs."""

@@ -163,7 +163,12 @@ REFUSED: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         {"group_column": "talk"},
         "has no column talk, as group_column names it: choose from es, en",
     ),
-    "tar archive": ("a.tsv", b"a" + b"\0" * 256 + b"ustar", {}, "is a tar archive: unpack it, or"),
+    "tar archive": (
+        "a.tsv",
+        b"a" + b"\0" * 256 + b"ustar\x0000",
+        {},
+        "is a tar archive: unpack it",
+    ),
 }
 
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from nmt.data.lines import LONGEST_LINE
 from nmt.errors import UserError
-from nmt.inference.lines import group_arriving, group_lines
+from nmt.inference.lines import format_lines, group_arriving, group_lines
+from nmt.inference.results import Translation
 from nmt.inference.resuming import count_done
 from nmt.inference.streaming import translate_file, translate_pipe
 from nmt.inference.text_files import open_output, open_pipe
@@ -158,6 +159,14 @@ def test_long_lines_make_small_groups() -> None:
     assert [len(group) for group in group_lines([half] * 5)] == [2, 2, 1]
     assert [len(group) for group in group_lines(["a"] * 5, size=2)] == [2, 2, 1]
     assert [len(group) for group in group_lines(["b", "a" * MIB, "b"])] == [2, 1]
+
+
+def test_tabs_around_sentences_stay_unless_columns_need_them() -> None:
+    translation = Translation("\tHi.\u2028\tBye.", log_prob=-1.0, score=-0.5, tokens=())
+    assert format_lines([translation], with_scores=False, keeps_lines=False) == ["\tHi. \tBye."]
+    assert format_lines([translation], with_scores=True, keeps_lines=False) == [
+        "-0.5000\t-1.0000\t Hi.  Bye."
+    ]
 
 
 def test_lines_that_arrive_late_do_not_hold_back_those_before() -> None:

@@ -180,3 +180,15 @@ def test_a_request_gets_confidence_and_words(translator: Translator, model: Qual
         sure.tokenizer.encode(["Sí."]), [np.array(best.tokens[:-1], np.int32)]
     )
     assert best.confidence == pytest.approx(float(np.exp(log_probs).mean()), abs=1e-5)
+
+
+def test_a_translation_without_others_is_no_surer_for_it(
+    translator: Translator, model: QualityModel
+) -> None:
+    sentence = weigh(SENTENCE_MEASURES, agreement=1.0)
+    sentence = replace(sentence, means=(0.25,) * len(SENTENCE_MEASURES))
+    stored = StoredQuality()
+    stored.__dict__["model"] = replace(model, sentence=sentence, curve=((-1.0, 0.0), (1.0, 1.0)))
+    sure = Translator(Engines(translator.engine), translator.tokenizer, DECODING, quality=stored)
+    [[best]] = sure.run(["Sí."], SearchRequest(quality=True, beam_size=1))
+    assert best.confidence == pytest.approx(0.5)

@@ -8,7 +8,7 @@ from nmt.training.position import Position
 
 def test_a_checkpoint_gives_back_the_position() -> None:
     position = Position(step=7, norms=[1.0, 2.0], attention_cadence=Cadence(4, 8), behind=True)
-    assert position.stored()["attention"] == {"interval": 4, "following": 8}
+    assert position.stored()["attention"] == {"interval": 4, "following": 8, "every": 0}
     assert list(position.stored())[-2:] == ["evaluation", "attention"]  # as released versions store
     restored = Position(step=99, best_score=3.0)
     restored.load(position.stored())

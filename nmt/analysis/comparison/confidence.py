@@ -12,7 +12,7 @@ from nmt.data.splitting import evenly
 from nmt.inference.contract import SearchRequest
 from nmt.inference.evaluation import run_with_progress
 from nmt.inference.translator import Translator
-from nmt.inference.word_links import list_words
+from nmt.inference.word_links import make_word_test
 
 _SENTENCES = 500  # at most
 _BINS = 10
@@ -67,9 +67,9 @@ def measure_reliability(
     )
     words = []
     for (_, reference), [best, *_] in zip(sample, translations, strict=True):
-        reference_words = list_words(reference)
+        is_right = make_word_test(reference)
         words += [
-            (word.confidence, best.text[word.begin : word.end].casefold() in reference_words)
+            (word.confidence, is_right(best.text[word.begin : word.end]))
             for word in best.words
             if word.confidence is not None
         ]

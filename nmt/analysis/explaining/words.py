@@ -90,8 +90,10 @@ def find_tag(tokenizer: Tokenizer, tags: Sequence[str], ids: Sequence[int]) -> r
 
     The language code of a `PairedTokenizer` counts as one.
     """
-    if isinstance(tokenizer, PairedTokenizer) and len(ids):
-        return range(re.match(LANGUAGE_CODE, tokenizer.pieces(ids[:1])[0]) is not None)
+    if isinstance(tokenizer, PairedTokenizer):
+        [first] = tokenizer.pieces(ids[:1]) or [""]
+        if re.match(LANGUAGE_CODE, first):
+            return range(1)
     encoded = ([int(i) for i in row] for row in tokenizer.encode(tags))
     sizes = [len(tag) for tag in encoded if list(ids[: len(tag)]) == tag]
     return range(max(sizes, default=0))
@@ -155,7 +157,10 @@ def _choose_space(prefix: str, written: str, other: str) -> str:
     are_alike = _has_letters(written) == _has_letters(other)
     if written and are_alike:
         return " " if written.startswith(" ") else ""
-    joined, [_, (begin, _)] = join_words([prefix[-1], other])
+    last = prefix[-1]
+    if last == '"' and prefix.count(last) % 2 == 0:
+        last = "”"  # it closes
+    joined, [_, (begin, _)] = join_words([last, other])
     return joined[1:begin]
 
 

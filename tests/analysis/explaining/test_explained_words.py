@@ -15,6 +15,7 @@ from nmt.analysis.explaining.words import (
     group_tokens,
     separate,
 )
+from nmt.data.paired import PairedTokenizer
 from nmt.data.tokenizer import EOS
 from nmt.errors import UserError
 
@@ -61,6 +62,13 @@ def test_a_tag_begins_a_source() -> None:
     assert find_tag(TOKENIZER, ["ben", "the", "the bank"], source) == range(2)
     assert find_tag(TOKENIZER, ["bank"], source) == range(0)
     assert find_tag(TOKENIZER, [], source) == range(0)
+
+
+@pytest.mark.parametrize(("first", "size"), [(">>fra<<", 1), ("▁the", 0)])
+def test_the_language_code_of_a_pair_of_models_is_a_tag(first: str, size: int) -> None:
+    tokenizer = PairedTokenizer.__new__(PairedTokenizer)
+    tokenizer._pieces = ["<pad>", first, "▁bank"]
+    assert find_tag(tokenizer, [], [1, 2]) == range(size)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +147,8 @@ def test_a_word_that_begins_with_the_other_is_compared_where_they_part() -> None
     assert separate(score, before, bank, dot, banks) == ((*bank, dot), banks)
     assert separate(score, before, banks, EOS, bank) == (banks, (*bank, dot))  # not the "s" again
     assert separate(score, before, bank, dot, ids("▁ben")) == (bank, ids("▁ben"))
+    with pytest.raises(UserError, match="the translation has the other word, too"):
+        separate(score, before, bank, dot, ids("▁bank", "."))
 
 
 def test_the_rival_is_the_most_probable_whole_word() -> None:
