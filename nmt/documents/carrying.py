@@ -108,10 +108,13 @@ class _Carrier:
         """Return where the translation has the character of each kept element that it has."""
         searched: dict[str, int] = defaultdict(int)
         places: dict[int, int] = {}
+        source, breaks = self._source.text, _find_all("\n", self._text)
         for index, mark in enumerate(self._source.marks):
             if mark.is_kept and mark.begin < mark.end:
                 sign = self._sign(index)
                 at = self._text.find(sign, searched[sign])
+                if sign == "\n" and len(breaks) == source.count(sign):  # others are not elements
+                    at = breaks[source.count(sign, 0, mark.begin)]
                 if at >= 0:
                     places[index] = at
                     searched[sign] = at + 1
@@ -143,9 +146,19 @@ class _Carrier:
         if is_taken.all():
             return _Area((parent.characters[1],) * 2, (last, last))
         begin, end = _find_best_run(self._shares.score(mark)[first:last], is_taken)
+        if end - begin == 1 and (part := self._find_part(mark, self._words[begin + first])):
+            return _Area(part, (begin + first, end + first))
         words = self._leave_out_marks(mark, begin + first, end + first)
         is_taken[words[0] - first : words[1] - first] = True
         return _Area((self._words[words[0]].begin, self._words[words[1] - 1].end), words)
+
+    def _find_part(self, mark: Mark, word: Word) -> Range | None:
+        """Return the same part of a word that is written as in the source, as of CO2; else None."""
+        [(begin, end)] = word.sources if len(word.sources) == 1 else [(0, 0)]
+        is_part = begin <= mark.begin and mark.end <= end and mark.end - mark.begin < end - begin
+        if not is_part or self._source.text[begin:end] != self._text[word.begin : word.end]:
+            return None
+        return word.begin + mark.begin - begin, word.begin + mark.end - begin
 
     def _leave_out_marks(self, mark: Mark, begin: int, end: int) -> Range:
         """Return words [begin, end) of an element without the marks that its source ends without.
@@ -250,6 +263,11 @@ class _SourceShares:
     def find(self, at: int) -> list[int]:
         """Return the words that come from the source word at a character."""
         return self._owners[(self._begins <= at) & (at < self._ends)].tolist()
+
+
+def _find_all(sign: str, text: str) -> list[int]:
+    """Return the indices of a character in a text."""
+    return [index for index, other in enumerate(text) if other == sign]
 
 
 def _find_best_run(scores: NDArray[np.float64], is_taken: NDArray[np.bool_]) -> Range:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from nmt.documents.marked import has_only_symbols
+from nmt.documents.marked import has_letters, has_only_symbols
 from nmt.documents.xml import Element, Range, XmlText, local_name
 from nmt.documents.xml_marks import Inline, Role, match_pairs
 
@@ -26,6 +26,7 @@ _PAIRED = re.compile(
 _MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
 # Properties that do not show: a spell checker's language, and whether it checks.
 _UNSEEN = re.compile(r"<(?:\w+:)?(?:lang|noProof)\b[^>]*?/>")
+_SUPERSCRIPT = re.compile(r"<(?:\w+:)?vertAlign\b[^>]*superscript")
 _SPACE = str.maketrans("\t\r\n", "   ")
 
 
@@ -129,12 +130,13 @@ class _AtomReader:
         """Yield the parts of a run."""
         spans = self._document.spans
         outer: Range = (spans[run].content,) * 2
-        style = ""
+        style, is_raised = "", False
         properties = run.find(f"{{{self._namespace}}}rPr")
         if properties is not None:
             begin, content, content_end, end = spans[properties]
             outer = begin, end
             style = _UNSEEN.sub("", self._document.text[content:content_end]).strip()
+            is_raised = _SUPERSCRIPT.search(style) is not None
         for child in run.iterchildren("*"):
             name = local_name(child, self._namespace)
             if name in _DROPPED_IN_RUNS:
@@ -143,7 +145,9 @@ class _AtomReader:
             pieces = (Piece((begin, end), outer),)
             if name in ("t", "noBreakHyphen"):
                 text = "\u2011" if name == "noBreakHyphen" else _read_text(child)
-                if has_only_symbols(text):
+                # The number of a note, for example.
+                is_note = is_raised and bool(text.strip()) and not has_letters(text)
+                if has_only_symbols(text) or is_note:
                     yield Atom(Role.EMPTY, pieces)
                 else:
                     yield Atom(Role.TEXT, pieces, text=text, style=style)

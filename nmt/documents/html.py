@@ -38,13 +38,15 @@ _TRANSLATED_IN = {
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 _LISTED = frozenset(("a", "label"))  # beside each other, without other text, they are a list
 _CHARSET = re.compile(
-    rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)"""
+    rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)""",
+    re.IGNORECASE,
 )
 # Pages that name these are in windows-1252 (WHATWG Encoding Standard, section 4.2).
 _LATIN_1 = frozenset("ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 latin-1 l1".split())
 _NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _HEAD = 2048  # bytes in which a page names its encoding
 _SPACE = re.compile("[ \t\n\r\f]+")
+_MOST_TOKENS = 8  # of the number of a note, with its tags
 
 
 _Item = tuple[int, int]  # tokens [begin, end): one, or all of a kept element
@@ -123,14 +125,27 @@ class HtmlDocument:
         yield from self._cut(run)
 
     def _is_note(self, index: int) -> bool:
-        """Whether a start tag begins a superscript without letters, such as a number of a note."""
-        end = self._closing.get(index)
-        if self._tokens[index].name != "sup" or end is None:
+        """Whether a start tag begins a number at the end of a word, such as one of a note.
+
+        That is a superscript without letters, or a number that touches the word before it and none
+        behind it: CO<sub>2</sub>.
+        """
+        name, end = self._tokens[index].name, self._closing.get(index)
+        if name not in INLINE or end is None or end - index > _MOST_TOKENS:
             return False
-        return not any(
-            token.kind == "text" and has_letters(unescape(raw))
-            for token, raw in zip(self._tokens[index:end], self._raw[index:end], strict=True)
-        )
+        content = "".join(map(self._read_text, range(index, end)))
+        if has_letters(content):
+            return False
+        if name == "sup":
+            return True
+        before, after = self._read_text(index - 1), self._read_text(end + 1)
+        is_number = any(map(str.isdecimal, content))
+        return is_number and before[-1:].isalpha() and not after[:1].isalnum()
+
+    def _read_text(self, index: int) -> str:
+        """Return the text of a token; of others than texts it is empty."""
+        is_text = 0 <= index < len(self._tokens) and self._tokens[index].kind == "text"
+        return unescape(self._raw[index]) if is_text else ""
 
     def _is_symbol(self, index: int) -> bool:
         """Whether a start tag begins an element that is a character of a font of symbols."""

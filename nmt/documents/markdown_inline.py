@@ -79,12 +79,20 @@ class Reader:
                 self._open(name, i, token.markup, token.markup)
             elif token.type == "link_open" and token.info != "auto":
                 self._open_link(i)
-            elif i in self._pairs and not _is_kept(token.content):
+            elif i in self._pairs and not _is_kept(token.content) and not self._is_note(i):
                 self._open("tag", i, token.content, self._tokens[self._pairs[i]].content)
             else:
                 i = self._add_leaf(i)
             i += 1
         return self._builder.build()
+
+    def _is_note(self, at: int) -> bool:
+        """Whether a tag begins a superscript without letters, such as the number of a note."""
+        match = _TAG.match(self._tokens[at].content)
+        if at not in self._pairs or match is None or match[2].lower() != "sup":
+            return False
+        inside = self._tokens[at + 1 : self._pairs[at]]
+        return not any(has_letters(read_text(token)) for token in inside if token.type in TEXTS)
 
     def _add_text(self, text: str) -> None:
         self._builder.add_text(text.lstrip(" ") if self._ends_with_space else text)
@@ -119,7 +127,8 @@ class Reader:
         span = self._tokens[last].meta["span"]
         begin, end = token.meta.get("span", span)[0], span[1]
         source = join_lines(self._content[begin:end])
-        is_empty = first == last and token.type in ("image", "empty", "html_inline")
+        is_single = first == last and token.type in ("image", "empty", "html_inline")
+        is_empty = is_single or self._is_note(first)
         around = self._content[max(0, begin - 1) : begin], self._content[end : end + 1]
         is_spaced = is_empty and not any(sign.strip() for sign in around)
         alt = _read_alt(token, source) if first == last else ""

@@ -27,7 +27,8 @@ _ORDINAL = re.compile(
     r"\b(?:der|die|das|den|dem|des|im|vom|zum|zur)\s+\d{1,2}\.\s*$", re.IGNORECASE
 )
 # What begins the piece after a cut: marks that never begin a sentence.
-_NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?!\\w)|[ºª,;]|-\\w")
+_NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d")
+_HYPHENATED = re.compile(r"-\w")  # J.-C.
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
 # Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
@@ -171,11 +172,11 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
 def _continues(before: str, after: str, language: str) -> bool:
     """Whether a sentence continues after a cut."""
     first = after[0]
-    if _NEVER_FIRST.match(after):
+    is_glued = not before[-1].isspace()
+    if _NEVER_FIRST.match(after) or (is_glued and _HYPHENATED.match(after)):
         return True
     if language in _SPEAKS and _QUOTED.search(before) and _SPEAKS[language].match(after):
         return True
-    is_glued = not before[-1].isspace()
     word = _DOTTED_WORD.search(before)
     dotted = word[1].lower() if word else ""
     if is_glued and dotted:  # the dots of U.S.A., Node.js; not the missing space of Madrid.Luis

@@ -61,6 +61,9 @@ def carry(tagged: str, text: str, links: str) -> str:
         ("<b>¿Dónde está?</b>", "Where is it?", "1 2 - 3", "<0>Where is it?</0>"),
         # A part of a word marks all of it.
         ("in<b>creíble</b>", "unbelievable", "0", "<0>unbelievable</0>"),
+        # Of a word that stays as it is, the same part.
+        ("Es CO<b>2</b> puro", "It is pure CO2", "0 0 2 1", "It is pure CO<0>2</0>"),
+        ("Es H<b>2</b>SO<i>4</i>.", "It is H2SO4.", "0 0 1 2", "It is H<0>2</0>SO<1>4</1>."),
         # Nested.
         (
             "Un <b>libro <i>muy</i> bueno</b>.",
@@ -133,6 +136,7 @@ def test_line_breaks_are_matched_by_their_order() -> None:
     assert carry("Hola<br/>mundo<br/>fin", "Hello\nworld\nend", "0 1 2") == (
         "Hello<0></0>world<1></1>end"
     )
+    assert carry("Uno\ndos<br/>tres", "One\ntwo\nthree", "0 1 2") == "One\ntwo<0></0>three"
 
 
 def test_without_an_alignment_words_are_matched_by_position() -> None:

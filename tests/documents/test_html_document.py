@@ -175,6 +175,21 @@ def test_the_number_of_a_note_follows_its_word() -> None:
     assert read("<p>el 1<sup>er</sup> día</p>").segments[0].text == "el 1er día"
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>Datos recientes<a href=#n1>1</a>.", "Datos recientes."),
+        ("<p>Mensajes<span class=badge>3</span>", "Mensajes"),
+        ("<p>Más CO<sub>2</sub> hoy", "Más CO hoy"),
+        ("<p>Agua: H<sub>2</sub>O", "Agua: H2O"),
+        ("<p>Tengo <b>3</b> gatos", "Tengo 3 gatos"),
+        ("<p>¿Vienes<b>?</b>", "¿Vienes?"),
+    ],
+)
+def test_a_number_at_the_end_of_a_word_is_no_part_of_it(page: str, text: str) -> None:
+    assert read(page).segments[0].text == text
+
+
 def test_a_character_of_a_font_of_symbols_stays() -> None:
     page = "<h2>Uso<a title='Enlace fijo'>\uf0c1</a></h2>"
     document = read(page)
@@ -276,6 +291,8 @@ def test_other_encodings_are_read_and_written() -> None:
     assert document.fill([MarkedText("Ja — ó ł")]) == page.replace("Sí", "Ja — ó &#322;").encode(
         "cp1252"
     )
+    capitals = page.replace("meta", "META").replace("charset", "CHARSET").encode("latin-1")
+    assert copy(extract(capitals, "html", DocumentOptions())) == capitals
     with_mark = "\ufeff<p>Hola</p>"
     assert copy(read(with_mark)) == with_mark.encode()
     windows = b'<meta charset="iso-8859-1"><p>\x93S\xed\x94\x85 s\xed</p>'  # as browsers read it

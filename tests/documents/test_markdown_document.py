@@ -131,6 +131,14 @@ def fill(source: str, *texts: str) -> str:
     return document.fill(filled).decode()
 
 
+def test_the_number_of_a_note_follows_its_word() -> None:
+    source = "Datos recientes<sup>1</sup> y el 1<sup>er</sup> día"
+    [segment] = read(source).segments
+    assert segment.text == "Datos recientes y el 1er día"
+    assert (segment.marks[0].begin, segment.marks[0].end) == (15, 15)
+    assert copy(read(source)).decode() == source
+
+
 def move(source: str, text: str, *spans: tuple[int, int]) -> str:
     """Replace the text of the first segment, and where its marks are."""
     document = read(source)

@@ -127,6 +127,16 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
     assert "\uf0fc" in translate(run("a "), symbol, run(" b"), text="c", marks=(Mark(1, 1),))
 
 
+def test_a_superscript_number_is_no_part_of_its_word() -> None:
+    raised = '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
+    runs = run("Datos recientes"), run("1", raised), run(" hoy")
+    assert get_segment(*runs) == MarkedText("Datos recientes hoy", (Mark(15, 15),))
+    written = translate(*runs, text="New data today", marks=(Mark(8, 8),))
+    assert written.index("New data") < written.index(">1<") < written.index(" today")
+    assert get_segment(run("1"), run("er", raised), run(" día")).text == "1er día"
+    assert get_segment(run("Hola"), run(" ", raised), run("mundo")).text == "Hola mundo"
+
+
 def test_the_look_of_most_text_does_not_depend_on_its_runs() -> None:
     one, cut = (run("ab c"),), (run("ab"), run(" "), run("c"))
     for runs in (one, cut):
