@@ -46,6 +46,7 @@ _LATIN_1 = frozenset("ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 lati
 _NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _HEAD = 2048  # bytes in which a page names its encoding
 _SPACE = re.compile("[ \t\n\r\f]+")
+_QUOTES = frozenset("\"'")
 _MOST_TOKENS = 8  # of the number of a note, with its tags
 
 
@@ -160,9 +161,12 @@ class HtmlDocument:
             name, value = match[1].lower(), match[2] or ""
             tag = _TRANSLATED_IN.get(name)
             is_translated = name in _TRANSLATED_ATTRIBUTES or (tag and tag.match(self._raw[index]))
-            if is_translated and value[:1] in "\"'" and has_letters(value):
-                text = mark_plain(_collapse(value[1:-1]))
-                yield _Attribute(index, match.start(2) + 1, match.end(2) - 1, text)
+            if is_translated and has_letters(value):
+                begin, end = match.span(2)
+                if value[0] in _QUOTES:
+                    begin, end = begin + 1, end - 1
+                text = mark_plain(_collapse(self._raw[index][begin:end]))
+                yield _Attribute(index, begin, end, text)
 
     def _cut(self, run: list[_Item]) -> Iterator[_Inline]:
         """Yield the segments of a run: tags whose counterpart is elsewhere end one."""
@@ -309,6 +313,8 @@ class HtmlDocument:
             if isinstance(target, _Attribute):
                 tag = raw[target.token]
                 value = escape(translation.text)
+                if tag[target.begin - 1] not in _QUOTES:
+                    value = f'"{value}"'
                 raw[target.token] = tag[: target.begin] + value + tag[target.end :]
         for target, translation in changed:
             if isinstance(target, _Inline):

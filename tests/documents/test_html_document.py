@@ -175,6 +175,13 @@ def test_the_number_of_a_note_follows_its_word() -> None:
     assert read("<p>el 1<sup>er</sup> día</p>").segments[0].text == "el 1er día"
 
 
+def test_an_attribute_without_quotes_gets_some() -> None:
+    document = read("<input placeholder=Buscar><img alt=Gato>")
+    assert [segment.text for segment in document.segments] == ["Buscar", "Gato"]
+    filled = document.fill([MarkedText("Find it"), document.segments[1]]).decode()
+    assert filled == '<input placeholder="Find it"><img alt=Gato>'
+
+
 @pytest.mark.parametrize(
     ("page", "text"),
     [
@@ -226,7 +233,7 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
         ("<p>a <![-- x --> hola</p>", ["a  hola"]),
         # Attributes inside of attributes.
         ("""<a onclick='f("x title=" )' data-x='b title="hola" c'>Sí</a>""", ["Sí"]),
-        ("<img translate=no alt='Hola'><img alt=no><p>Sí", ["Sí"]),
+        ("<img translate=no alt='Hola'><img alt=no><p>Sí", ["no", "Sí"]),
         ('<meta charset="utf-16"><p>niño', ["niño"]),
         ("<ul><li translate=no>git <b>push</b><li>Hola</ul>Sí", ["Hola", "Sí"]),
         ("<div><p class=notranslate>git</div>Hola<p translate=no>x<hr>Sí", ["Hola", "Sí"]),
