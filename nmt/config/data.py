@@ -216,7 +216,7 @@ def check_data(config: DataConfig) -> None:
             )
         if not path:
             raise UserError(f"data.tests.{name} needs a file of pairs, or a run")
-    if not any(source.split in ("shares", "train") for source in config.sources.values()):
+    if not any(source.is_training for source in config.sources.values()):
         raise UserError("data.sources has no training data: give a source split=shares or train")
     check_value("data.max_words", config.max_words, at_least(config.min_words))
     _check_stages(config)
@@ -237,7 +237,7 @@ def _check_stages(config: DataConfig) -> None:
                 raise UserError(f"{key}.weights: no such source '{name}'{hint}")
             check_value(f"{key}.weights.{name}", weight, at_least(0))
         has_training_data = any(
-            source.split in ("shares", "train") and stage.weights.get(name) != 0
+            source.is_training and stage.weights.get(name) != 0
             for name, source in config.sources.items()
         )
         if not has_training_data:

@@ -94,6 +94,11 @@ class SourceConfig:
         """Whether a column holds the weights of pairs."""
         return len(self.columns or ()) > 2
 
+    @property
+    def is_training(self) -> bool:
+        """Whether it has training pairs."""
+        return self.split in ("shares", "train")
+
 
 def source_key(name: str, key: str) -> str:
     """Return the shortest configuration key that sets a key of a source, for messages.

@@ -70,8 +70,9 @@ class CorpusFilter:
             source.split != "shares" or source.group_column is not None
             for source in config.sources.values()
         )
-        # Normalized sources of kind translations: pairs of another run give way to them.
-        self._corrected: set[str] = set()
+        # Normalized source sentences of kind translations: pairs of another run with the same
+        # sentence are rejected.
+        self._corrected_sentences: set[str] = set()
 
     def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
         """Return the accepted pairs of a source.
@@ -80,7 +81,7 @@ class CorpusFilter:
             UserError: no line is accepted, or the source is in other languages.
         """
         source = self._config.sources[name]
-        is_training = source.split in ("shares", "train")
+        is_training = source.is_training
         accepted = self._accepted.setdefault((source.tag, source.reverse), set())
         weights = self.weights.setdefault(name, {}) if source.has_weights else None
         lines_of = self._lines_of.setdefault(name, {})
@@ -92,10 +93,10 @@ class CorpusFilter:
         has_contexts = source.ordered and self._config.context > 0
         contexts = self.contexts.setdefault(name, {})
         groups = self.groups.setdefault(name, {})
-        corrected: set[int] = set()
+        superseded: set[int] = set()  # indices of rows
         if source.kind == TRANSLATIONS:
             rows = iter(all_rows := list(rows))
-            corrected = find_superseded(all_rows)
+            superseded = find_superseded(all_rows)
         for index, row in enumerate(rows):
             line = parse_row(row)
             context = previous.read(line)
@@ -103,8 +104,8 @@ class CorpusFilter:
             # Dev and test files are only cleaned, so that scores on them stay comparable.
             pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
             if isinstance(pair, Pair) and (
-                index in corrected
-                or (source.kind == RUN and normalized(pair.source) in self._corrected)
+                index in superseded
+                or (source.kind == RUN and normalized(pair.source) in self._corrected_sentences)
             ):
                 pair = CORRECTED
             elif is_training and pair in accepted:
@@ -128,7 +129,7 @@ class CorpusFilter:
                 if self._keeps_lines:
                     lines_of[pair] = line
         if source.kind == TRANSLATIONS:
-            self._corrected |= {normalized(pair.source) for pair in pairs}
+            self._corrected_sentences |= {normalized(pair.source) for pair in pairs}
         lines = self.lines - lines_before
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs
@@ -141,7 +142,7 @@ class CorpusFilter:
         head, rows = read_head(rows)
         if self._checks_languages:
             check_languages(self._config, name, head)
-        if self._config.sources[name].split in ("shares", "train"):
+        if self._config.sources[name].is_training:
             self.length_ratios[name] = choose_length_ratio(self._config, name, head, self._log)
         return rows
 
@@ -155,15 +156,15 @@ class CorpusFilter:
         shared = {name: pairs[name] for name in pairs if sources[name].split == "shares"}
         in_files = {name: pairs[name] for name in files}
         held_out = list(chain(*in_files.values()))
-        return pairs | self._without_overlap(shared, held_out, self._list_groups(in_files))
+        return pairs | self._without_overlap(shared, held_out, self._collect_groups(in_files))
 
     def without_held_out(
         self, splits: Mapping[str, PairsBySource], test_pairs: Sequence[Pair]
     ) -> PairsBySource:
         """Return training pairs, by source, that share no side or group with a pair to score on.
 
-        Sources that are already free of them, as `split` keeps shared sentences together, are not
-        returned. It does not if there are groups.
+        Sources with shares are checked and returned only if there are test pairs or groups:
+        otherwise `split` keeps shared sentences together.
 
         Args:
             splits: of the corpus.
@@ -175,10 +176,10 @@ class CorpusFilter:
             for name, pairs in splits[TRAIN].items()
             if self._config.sources[name].split != "shares" or test_pairs or self.has_groups
         }
-        groups = self._list_groups(splits[DEV]) | self._list_groups(splits[TEST])
+        groups = self._collect_groups(splits[DEV]) | self._collect_groups(splits[TEST])
         return self._without_overlap(unchecked, list(held_out), groups)
 
-    def _list_groups(self, pairs: PairsBySource) -> set[str]:
+    def _collect_groups(self, pairs: PairsBySource) -> set[str]:
         """Return the groups of pairs."""
         return {
             group

@@ -114,7 +114,7 @@ class BatchNoise:
         Args:
             pairs: the pairs of the row.
             length: tokens per side of the row, end marks included.
-            address: numbers that identify the row in its batch.
+            address: numbers that seed the draws: the step and order of the batch, and the row.
         """
         draw = random.Random(f"noise {self._seed} {address}")
         tokens = count_tokens(pairs)

@@ -133,7 +133,9 @@ def split(
         chosen, clusters = _choose_clusters(clusters, size)
         count = sum(map(len, chosen))
         if count < size:
-            log(f"{name}: {count:,} of {size:,} pairs; every other group is too large")
+            log(
+                f"{name}: {count:,} of {size:,} pairs; all others that belong together are too many"
+            )
         for cluster in chosen:
             for index in cluster:
                 splits[index] = name

@@ -134,7 +134,7 @@ class _Carrier:
         return bool(self._translated[mark.begin : mark.end].strip())
 
     def _place_words(self, mark: Mark) -> _Area:
-        """Return the words of an element: those of its parent that no sibling has."""
+        """Return the words of an element: the best run of its parent's that no sibling has."""
         parent = self._areas[mark.parent]
         first, last = parent.words
         if mark.parent not in self._is_taken:
@@ -148,7 +148,7 @@ class _Carrier:
         begin, end = _find_best_run(self._shares.score(mark)[first:last], is_taken)
         if end - begin == 1 and (part := self._find_part(mark, self._words[begin + first])):
             return _Area(part, (begin + first, end + first))
-        words = self._leave_out_marks(mark, begin + first, end + first)
+        words = self._trim_punctuation(mark, begin + first, end + first)
         is_taken[words[0] - first : words[1] - first] = True
         return _Area((self._words[words[0]].begin, self._words[words[1] - 1].end), words)
 
@@ -160,19 +160,19 @@ class _Carrier:
             return None
         return word.begin + mark.begin - begin, word.begin + mark.end - begin
 
-    def _leave_out_marks(self, mark: Mark, begin: int, end: int) -> Range:
-        """Return words [begin, end) of an element without the marks that its source ends without.
+    def _trim_punctuation(self, mark: Mark, begin: int, end: int) -> Range:
+        """Return words [begin, end) without punctuation at ends where the source element has none.
 
         One word stays.
         """
         content = self._source.text[mark.begin : mark.end].strip()
-        while end - begin > 1 and content[-1:].isalnum() and self._is_mark(end - 1):
+        while end - begin > 1 and content[-1:].isalnum() and self._is_punctuation(end - 1):
             end -= 1
-        while end - begin > 1 and content[:1].isalnum() and self._is_mark(begin):
+        while end - begin > 1 and content[:1].isalnum() and self._is_punctuation(begin):
             begin += 1
         return begin, end
 
-    def _is_mark(self, index: int) -> bool:
+    def _is_punctuation(self, index: int) -> bool:
         word = self._words[index]
         return not any(map(str.isalnum, self._text[word.begin : word.end]))
 

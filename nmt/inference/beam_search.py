@@ -140,15 +140,15 @@ class BeamSearch:
         if self.forbids_repeats:
             n = constraints.parameters.no_repeat_ngram
             repeating = repeating_tokens(beam.live_tokens, beam.index, n, logits.shape[-1])
-        scores, tokens = best_continuations(
+        next_log_probs, next_tokens = best_continuations(
             ops.cast(logits, "float32"), forced, 2 * k, self.never, repeating
         )
-        total = ops.expand_dims(beam.live_log_probs, -1) + scores  # [B, k, c]
-        count = scores.shape[-1]
+        total = ops.expand_dims(beam.live_log_probs, -1) + next_log_probs  # [B, k, c]
+        count = next_log_probs.shape[-1]
         log_probs, flat = ops.top_k(ops.reshape(total, (-1, k * count)), 2 * k)  # [B, 2k]
         flat = ops.cast(flat, "int32")
         parent = flat // count
-        token = ops.take_along_axis(ops.reshape(tokens, (-1, k * count)), flat, axis=1)
+        token = ops.take_along_axis(ops.reshape(next_tokens, (-1, k * count)), flat, axis=1)
         tokens = ops.take_along_axis(beam.live_tokens, parent[:, :, None], axis=1)  # [B, 2k, T]
         tokens = ops.slice_update(tokens, (0, 0, beam.index), token[:, :, None])
         ends = ops.equal(token, self.eos)

@@ -87,7 +87,7 @@ def measure(
         tokenizer: of the run.
         lexicon: of the run; None: its measures are 0.
         segments: of similar length.
-        outputs: the hypotheses of each, best first, as many as the beam has.
+        outputs: the hypotheses of each, best first, of the whole beam.
         translations: those of the first hypotheses of each.
 
     Raises:

@@ -201,8 +201,9 @@ class Pipeline:
             first = len(segments)
             segments += text.segments
             # Only the first segment of a text that is searched begins with the prefix.
-            searched = (i for i in range(first, len(segments)) if not segments[i].is_copied)
-            for i in list(searched)[:1] if plan.prefix else []:
+            searched = [i for i in range(first, len(segments)) if not segments[i].is_copied]
+            if plan.prefix and searched:
+                i = searched[0]
                 prefix = make_prefix(plan.prefix, segments[i].spans, segments[i].case)
                 segments[i] = replace(segments[i], prefix=prefix)
         pending = self._start_segments(segments, plan, pool)
@@ -235,7 +236,7 @@ class Pipeline:
         """Start to search, in batches of similar length; copied segments cost no search."""
         options = plan.options
         count = options.samples if isinstance(options, SamplingOptions) else 1
-        hypotheses = count if isinstance(options, SamplingOptions) else options.size
+        width = count if isinstance(options, SamplingOptions) else options.size
         translations: list[list[Translation]] = [
             [plan.copy(segment)] * count if segment.is_copied else [] for segment in segments
         ]
@@ -248,13 +249,14 @@ class Pipeline:
         by_prefix: dict[tuple[str, bool], list[int]] = {}  # batches have the same prefix
         for i, segment in enumerate(segments):
             if not segment.is_copied:
-                by_prefix.setdefault(segment.prefix[1:], []).append(i)
+                prefix = segment.prefix
+                by_prefix.setdefault((prefix.text, prefix.ends_word), []).append(i)
         jobs = [
             pool.submit(search, [indices[i] for i in batch])
             for indices in by_prefix.values()
             for batch in plan_batches(
                 [len(segments[i].ids) for i in indices],
-                limit_batch(self._decoding.batch_size, hypotheses),
+                limit_batch(self._decoding.batch_size, width),
                 plan.engine.parallel,
             )
         ]

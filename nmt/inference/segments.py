@@ -42,7 +42,7 @@ class Segment:
 
     @property
     def sentence_ids(self) -> np.ndarray:
-        """The ids without those of a context."""
+        """The ids without those of a context, and of a tag before it."""
         return self.ids[self.context_size :]
 
     @property

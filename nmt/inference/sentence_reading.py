@@ -95,7 +95,7 @@ class SentenceReader:
     def _has_names(self, title: str) -> bool:
         """Whether a text with the capitals of a title may be a list of names."""
         words = self._words
-        return words is not None and self._keeps_names and words.knows_few(title)
+        return words is not None and self._keeps_names and words.is_mostly_unknown(title)
 
     def _is_known(self, term: str) -> bool:
         """Whether training sources have the words of a term, so that the model can read it."""

@@ -99,7 +99,7 @@ class TermForcer:
             )
             candidates: list[_Candidate] = []
             for i, weights in zip(chosen, alignments, strict=True):
-                match, texts = self._insert_first(
+                match, texts = self._propose_beginnings(
                     segments[i], outputs[i][0], lacking[i], begins[i], weights
                 )
                 lacking[i].remove(match)
@@ -136,7 +136,7 @@ class TermForcer:
             ]
         return [i for i in chosen if lacking[i]]
 
-    def _insert_first(
+    def _propose_beginnings(
         self,
         segment: Segment,
         hypothesis: Hypothesis,
@@ -177,7 +177,7 @@ class TermForcer:
     def _find_columns(self, segment: Segment, match: TermMatch) -> list[int]:
         """Return the indices of the source tokens of a term."""
         spans = self._tokenizer.spans(segment.text)
-        before = len(segment.ids) - len(spans)  # tokens of a tag
+        before = len(segment.ids) - len(spans)  # tokens of a tag and a context
         return [
             before + i
             for i, (begin, end) in enumerate(spans)
@@ -220,10 +220,11 @@ class TermForcer:
         by_begin: dict[tuple[int, str], list[Hypothesis]] = defaultdict(list)
         for n, hypotheses in zip(fitting, results, strict=True):
             number = candidates[n].number
-            ranked = self._rank(hypotheses, candidates[n].term)
+            ranked = self._keep_with_term(hypotheses, candidates[n].term)
             by_begin[number, candidates[n].begin] += ranked
             if ranked and (
-                number not in best or _rate(candidates[n], ranked) > _rate(*best[number])
+                number not in best
+                or _biased_score(candidates[n], ranked) > _biased_score(*best[number])
             ):
                 best[number] = candidates[n], ranked
         # An output with its old rest has no alternatives but those with the same beginning.
@@ -232,14 +233,14 @@ class TermForcer:
             for number, (candidate, ranked) in best.items()
         ]
 
-    def _rank(self, hypotheses: Sequence[Hypothesis], term: Term) -> list[Hypothesis]:
+    def _keep_with_term(self, hypotheses: Sequence[Hypothesis], term: Term) -> list[Hypothesis]:
         """Return the hypotheses in which the term has not become another word; if none, all."""
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
         return [each for each, text in pairs if self._glossary.is_used(term, text)] or [*hypotheses]
 
 
-def _rate(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:
+def _biased_score(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:
     """Return by how much a candidate is preferred."""
     return hypotheses[0].score + _KEPT_REST * (candidate.rest is not None)
 

@@ -98,8 +98,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         console.print()
         print_listings(sections[0].listings, console)
         # Probes of a run may be in another language than the files.
-        sentence = arguments.sentence or (data.sources[0] if arguments.source else None)
-        extra = _describe_runs(systems, sentence, data.sources[0])
+        shown = arguments.sentence or (data.sources[0] if arguments.source else None)
+        extra = _describe_runs(systems, shown, data.sources[0])
     _write_pages(output, analysis, sections, extra)
     write_json(output / f"{NAME}.json", as_json(analysis))
     console.print(f"written to {output}: {NAME}.html, {NAME}.md, {NAME}.json")

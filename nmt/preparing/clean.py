@@ -126,7 +126,7 @@ class _ShardReader:
             head, rows = read_head(rows)
             if config.data.check_languages:
                 check_languages(config.data, source, head)
-            if sources[source].split in ("shares", "train"):
+            if sources[source].is_training:
                 ratio = choose_length_ratio(config.data, source, head, log)
                 self.summary["length_ratios"][source] = ratio
             for chunk in chunk_rows(rows, config.prepare.shard_lines):
@@ -155,7 +155,7 @@ def clean_shard(
 ) -> None:
     """Write the pairs of a shard of a source, their hashes, and its rejected lines."""
     source = config.data.sources[name]
-    cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
+    cleaner = _Cleaner(config, source.is_training, length_ratio)
     file_numbers: dict[str, int] = {}
     pairs: list[Pair] = []
     numbers: list[int] = []

@@ -57,7 +57,7 @@ def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> Non
     tasks = [
         Task(shard.name, (config, shard, split_folder, tokenizer_folder))
         for shard, split_folder in zip(shards, split_folders, strict=True)
-        if config.data.sources[shard.source].split in ("shares", "train")
+        if config.data.sources[shard.source].is_training
     ]
     preparation.pool.run(SHARDS, encode_shard, tasks, len(tasks))
     preparation.log_rate(f"encoded {pairs:,} pairs", pairs, start)

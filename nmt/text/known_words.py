@@ -1,4 +1,4 @@
-"""Known words of a language: which of them an unknown word may be."""
+"""Spelling of known words: which of them an unknown word may be, and whether it looks foreign."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_ENDING, _LEAST_STEM = 3, 5  # letters in which forms of one word differ, a
 
 
 class KnownWords:
-    """The words of training sources, in lower case.
+    """Corrects unknown words by one edit, and rates their spelling by triples of letters.
 
     Args:
         counts: word -> occurrences, the most frequent ones first.

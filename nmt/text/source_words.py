@@ -134,7 +134,7 @@ class SourceWords:
             names.append((begin, end))
         return names
 
-    def knows_few(self, text: str) -> bool:
+    def is_mostly_unknown(self, text: str) -> bool:
         """Whether at least half of the words of a text are unknown."""
         unknown = sum(1 for _ in self._find_unknown(text, ()))
         return unknown > 0 and 2 * unknown >= len(_WORD.findall(text))

@@ -187,10 +187,9 @@ def is_intact(text: str, count: int) -> bool:
 def space_slots(source: str, text: str, values: Sequence[str]) -> str:
     """Return a translation whose slots have the spaces that those of the source have.
 
-    A slot is separated from words that it does not touch in the source. A tag that touches the word
-    before or after it touches one in the translation, and another span that does touches the same
-    word: the 5 of "5km" does, and that of "5권" and "5 books" does not. In scripts without spaces,
-    no space is added.
+    A space is inserted between a slot and a word unless they touch in the source, and removed where
+    the source has none: of tags always, of other spans only beside the same word (5km, but 5권
+    becomes 5 books). In scripts without spaces, no space is added.
 
     Args:
         source: with slots.

@@ -56,7 +56,7 @@ class Evaluations:
 
         self._evaluation_cost = make_meter(training.evaluate_every, EVALUATION_PART)
         self._attention_cost = make_meter(training.attention_every, ATTENTION_PART)
-        self._restart_meters()
+        self.restart()
 
     def is_evaluated(self) -> bool:
         """Whether the last update was evaluated."""
@@ -65,10 +65,6 @@ class Evaluations:
     def is_evaluation_due(self) -> bool:
         """Whether an evaluation follows the last update."""
         return self._schedule.is_evaluation_due(self._position) and not self.is_evaluated()
-
-    def restart(self) -> None:
-        """Continue from a checkpoint."""
-        self._restart_meters()
 
     def evaluate(self) -> None:
         """Evaluate the averaged weights, save, and keep them if they are the best.
@@ -97,7 +93,7 @@ class Evaluations:
         self._journal.show_in_tensorboard(position.step, evaluation)
         gc.collect()  # figures are reference cycles that hold their pixels
         self._evaluation_cost.end()
-        self._restart_meters()
+        self.restart()
 
     def log_attention(self) -> None:
         """Log the attention of the probes between two evaluations."""
@@ -108,10 +104,10 @@ class Evaluations:
             self._journal.log_attention(position.step, probes, references)
         self._attention_cost.schedule(position.step, position.attention_cadence)
         self._attention_cost.end()
-        self._restart_meters()
+        self.restart()
 
-    def _restart_meters(self) -> None:
-        """Measure updates anew; evaluations and attention logs are not part of their time."""
+    def restart(self) -> None:
+        """Measure updates anew: evaluations and attention logs are not part of their time."""
         training, position = self._session.training, self._position
         for cadence, every in (
             (position.evaluation_cadence, training.evaluate_every),

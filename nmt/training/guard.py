@@ -90,7 +90,10 @@ class Guard:
         self._uncounted = []
 
     def record_norm(self) -> None:
-        """Add the last gradient norm to those that limit the next; call it at every report."""
+        """Add the last gradient norm to those that limit the next; forget updates and spikes.
+
+        Called at every report.
+        """
         position = self._position
         if position.last_norm is not None:
             position.norms = [*position.norms, position.last_norm][-MEDIAN_OF:]

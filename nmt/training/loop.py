@@ -124,32 +124,33 @@ class Trainer:
                     for callback in session.callbacks:
                         callback.on_update(position.step)
                     # Guard. Results are read from the device only where something is due.
-                    reports = schedule.is_report_due(position)
-                    evaluates = evaluations.is_evaluation_due()
-                    attends = not evaluates and schedule.is_attention_due(position)
-                    if (reports or evaluates) and self._rewind_after_spike():
+                    report_is_due = schedule.is_report_due(position)
+                    evaluation_is_due = evaluations.is_evaluation_due()
+                    attention_is_due = not evaluation_is_due and schedule.is_attention_due(position)
+                    if (report_is_due or evaluation_is_due) and self._rewind_after_spike():
                         coordinator.exchange_clock_and_stop()
                         continue
                     # Report.
-                    if reports or evaluates or attends:
+                    if report_is_due or evaluation_is_due or attention_is_due:
                         guard.wait()  # the time of the device is that of these updates
                     window.add_seconds(coordinator.tick())
-                    if reports:
+                    if report_is_due:
                         self._report(rate, display)
                     # Evaluate and save.
-                    if evaluates:
+                    if evaluation_is_due:
                         evaluations.evaluate()
-                    elif attends:
+                    elif attention_is_due:
                         evaluations.log_attention()
                     # A single process sees a stop signal after every update at no cost; several
                     # processes agree only at reports and evaluations.
-                    if reports or evaluates or session.process_group.processes == 1:
+                    if report_is_due or evaluation_is_due or session.process_group.processes == 1:
                         coordinator.exchange_clock_and_stop()
-        self._save_unless_saved()
+        self._finish()
         self._journal.close()
         return self._announce_end(begin)
 
-    def _save_unless_saved(self) -> None:
+    def _finish(self) -> None:
+        """Rewind if the last updates have a spike, and save unless the update is saved."""
         is_complete = self._schedule.is_complete(self._position)
         # A resumed run would not see the spike.
         rewound = not is_complete and self._rewind_after_spike()
@@ -206,11 +207,11 @@ class Trainer:
     def _rewind_after_spike(self) -> bool:
         """Rewind if there was a spike and ``training.on_spike=go_back``; return whether.
 
-        The next checkpoint stores the new order. A run killed before it meets the same spike again
-        and rewinds again.
+        The next checkpoint stores the new order. A run that is killed before that checkpoint meets
+        the same spike, and rewinds again.
 
         Raises:
-            UserError: training was rewound ``training.max_skipped`` times, always to a spike.
+            UserError: training was rewound ``training.max_skipped`` times, and spiked each time.
         """
         training, step = self._session.training, self._position.step
         if training.on_spike != "go_back":

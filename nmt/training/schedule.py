@@ -1,4 +1,4 @@
-"""The next stage, rates, report, evaluation and end of a run, as pure functions of its position."""
+"""The next stage, rates, report, evaluation and end of a run, as functions of its position."""
 
 from __future__ import annotations
 
