@@ -76,7 +76,7 @@ def explain_full_disk(error: Exception) -> UserError | None:
 
 def explain_denied_access(error: Exception) -> UserError | None:
     """Return the error to show if a file or folder may not be read or written."""
-    denied = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+    denied = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
     if isinstance(error, OSError) and error.errno in denied and error.filename is not None:
         return UserError(f"{error.filename}: {error.strerror}")
     return None

@@ -163,6 +163,8 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.resume:
         _check_resumable(arguments)
     check_decoded(arguments.sentences, arguments.prefix)
+    if sys.stdin is None and not arguments.file and not arguments.sentences:
+        raise UserError("standard input is closed: give sentences or --file")
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     reports = {"--term-report": arguments.term_report, "--quality": arguments.quality}
     for path in (arguments.output, *reports.values()):

@@ -17,6 +17,7 @@ import hydra
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
@@ -196,8 +197,18 @@ def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
         UserError: an unknown key or choice.
     """
     register_schemas()
-    with initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
+    with _without_outer_hydra(), initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
         return compose("train", read_names(overrides))
+
+
+@contextmanager
+def _without_outer_hydra() -> Iterator[None]:
+    """Hide the caller's own use of Hydra, which has one configuration path in a process."""
+    outer, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
+    try:
+        yield
+    finally:
+        GlobalHydra.instance().hydra = outer
 
 
 def list_missing_languages(overrides: Sequence[str]) -> list[str]:

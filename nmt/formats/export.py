@@ -12,6 +12,7 @@ from nmt.config.data import list_tags
 from nmt.errors import UserError
 from nmt.files import replace_folder, write_json
 from nmt.formats.comparison import Comparison, compare, read_samples
+from nmt.formats.folder import check_output
 from nmt.formats.manifest import MANIFEST_FILE, make_manifest
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
@@ -56,8 +57,10 @@ def export_run(
 
     Raises:
         ExportMismatchError: the export translates differently; quantized ones may.
-        UserError: the run has no weights, or the format does not support it.
+        UserError: the run has no weights, the format does not support it, or the folder has other
+            files, which would be lost.
     """
+    check_output(output.absolute())
     config = replace_search(run.config, beam_size, length_penalty)
     check_model_class(run)
     if run.model_class is not None and format_name not in _TRACED_FORMATS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import sys
@@ -37,13 +38,13 @@ def check_encoding(path: Path, encoding: str = UTF_8) -> None:
 
 
 def check_outputs(outputs: Mapping[str, Path | None]) -> None:
-    """Check that the files that options write are different, and that their folders exist.
+    """Check that the files that options write are different, and can be written.
 
     Args:
         outputs: option -> its file; None: not given.
 
     Raises:
-        UserError: two are the same, or a folder does not exist.
+        UserError: two are the same, a folder does not exist, or access is denied.
     """
     options: dict[Path, str] = {}
     for option, path in outputs.items():
@@ -54,6 +55,8 @@ def check_outputs(outputs: Mapping[str, Path | None]) -> None:
             raise UserError(f"{other} and {option} need different files")
         if not path.parent.is_dir():
             raise UserError(f"{option} {path}: folder {path.parent} does not exist")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UserError(f"{option} {path} cannot be written: permission denied")
 
 
 def check_not_input(output: Path | None, *inputs: Path | BinaryIO | None) -> None:
@@ -83,7 +86,7 @@ def check_not_input(output: Path | None, *inputs: Path | BinaryIO | None) -> Non
 
 @contextmanager
 def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[TextIO]:
-    """Open a file for lines, or standard output.
+    """Open a file for lines in UTF-8, or standard output.
 
     Args:
         path: None: standard output.
@@ -93,6 +96,8 @@ def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[Text
         UserError: the file cannot be written.
     """
     if path is None:
+        if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
+            sys.stdout.reconfigure(encoding="utf-8")  # in any locale
         yield sys.stdout
         return
     try:

@@ -8,7 +8,8 @@ to implement. The sizes are configured, except for the vocabulary size, which is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nmt.errors import UserError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # loads Keras
     from nmt.runs.folder import RunFolder
 
 ModelClass = Callable[..., "Model"]
+_NAMES = "object_name_uids"  # of Keras: how often each name of a layer is taken
 _METHODS = ("start", "step", "capacity")  # that `EncoderDecoder` leaves to its subclasses
 
 
@@ -34,24 +36,49 @@ def build_custom(model_class: ModelClass, sizes: Sizes | RecurrentSizes, precisi
     Raises:
         UserError: it is not an `EncoderDecoder`, lacks methods, or two of its weights share a name.
     """
+    name = name_component(model_class)
+    with _counting_names_anew():
+        model = _build(model_class, name, sizes, precision)
+    paths = Counter(weight.path for weight in model.weights)
+    if shared := [path for path, count in paths.items() if count > 1]:
+        raise UserError(f"model={name} has several weights called {shared[0]}: name its layers")
+    return model
+
+
+@contextmanager
+def _counting_names_anew() -> Iterator[None]:
+    """Let layers without a name have the same one whenever the model is built.
+
+    Names that the caller's own layers have got stay taken.
+    """
+    from keras.src.backend.common import global_state
     from keras.src.utils.naming import reset_uids
 
+    taken = global_state.get_global_attribute(_NAMES)
+    reset_uids()
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute(_NAMES, taken)
+
+
+def _build(
+    model_class: ModelClass, name: str, sizes: Sizes | RecurrentSizes, precision: str
+) -> Model:
     from nmt.model.encoder_decoder import EncoderDecoder
 
-    name = name_component(model_class)
-    reset_uids()  # so that layers without a name have the same one whenever the model is built
     model = model_class(sizes, name="model", dtype=precision)
     if not isinstance(model, EncoderDecoder):
         raise UserError(
             f"model={name} makes a {type(model).__name__}: derive the class from "
             "nmt.model.Transformer, Recurrent or EncoderDecoder"
         )
-    if missing := [method for method in _METHODS if not hasattr(model, method)]:
+    missing = [method for method in _METHODS if not hasattr(model, method)]
+    if type(model).forward is EncoderDecoder.forward:
+        missing.append("forward")
+    if missing:
         raise UserError(f"model={name} lacks {', '.join(missing)}: see nmt.model.EncoderDecoder")
     model.build()
-    paths = Counter(weight.path for weight in model.weights)
-    if shared := [path for path, count in paths.items() if count > 1]:
-        raise UserError(f"model={name} has several weights called {shared[0]}: name its layers")
     return model
 
 

@@ -6,9 +6,9 @@ import os
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import IO
 
 # TensorFlow prints these on a machine without a GPU before its log level applies, and when it first
@@ -22,24 +22,57 @@ _NOTES = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Capture:
-    """A redirection of standard error into a file."""
+class _StderrCapture:
+    """A redirection of file descriptor 2 into a file, shared by all threads that ask for it."""
 
-    saved: int  # duplicate of the descriptor of standard error
-    file: IO[bytes]
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._saved: int | None = None  # duplicate of the descriptor; None: not redirected
+        self._file: IO[bytes] | None = None
+
+    def begin(self) -> None:
+        """Redirect standard error, unless it is redirected already."""
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            try:
+                self._saved = os.dup(2)
+            except OSError:  # standard error is closed
+                return
+            sys.stderr.flush()
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+            os.dup2(self._file.fileno(), 2)
+
+    def end(self) -> None:
+        """Restore standard error when its last user ends."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._release()
 
     def release(self) -> None:
+        """Restore standard error now."""
+        with self._lock:
+            self._release()
+
+    def _release(self) -> None:
         """Restore standard error, and write the captured lines to it, without the known notes."""
+        if self._saved is None or self._file is None:
+            return
         sys.stderr.flush()
-        os.dup2(self.saved, 2)
-        self.file.seek(0)
-        lines = [line for line in self.file if not _NOTES.search(line)]
+        os.dup2(self._saved, 2)
+        os.close(self._saved)
+        self._file.seek(0)
+        lines = [line for line in self._file if not _NOTES.search(line)]
+        self._file.close()
+        self._saved = self._file = None
         if lines:
             os.write(2, b"".join(lines))
 
 
-_captures: list[_Capture] = []  # in progress, the innermost last
+_capture = _StderrCapture()
 
 
 @contextmanager
@@ -52,23 +85,11 @@ def quiet_start() -> Iterator[None]:
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
+    _capture.begin()
     try:
-        saved = os.dup(2)
-    except OSError:  # standard error is closed
         yield
-        return
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as file:
-        capture = _Capture(saved, file)
-        _captures.append(capture)
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        finally:
-            if capture in _captures:
-                _captures.remove(capture)
-                capture.release()
-            os.close(saved)
+    finally:
+        _capture.end()
 
 
 def release_stderr() -> None:
@@ -76,5 +97,4 @@ def release_stderr() -> None:
 
     For a thread that ends the process, whose last line would be captured and lost.
     """
-    while _captures:
-        _captures.pop().release()
+    _capture.release()

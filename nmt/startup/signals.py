@@ -37,7 +37,8 @@ def handle_stop_signals(handle: Callable[[int], None], *, once: bool = False) ->
         return
     numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
     handlers = {number: signal.getsignal(number) for number in numbers}
-    previous = {n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN}
+    # None: a handler that is not Python's could not be restored.
+    previous = {n: old for n, old in handlers.items() if old not in (signal.SIG_IGN, None)}
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if once:

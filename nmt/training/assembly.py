@@ -15,6 +15,7 @@ from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import evenly
 from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
@@ -102,12 +103,24 @@ def make_trainer(
 def _build_model(
     config: Config, vocabulary_size: int, components: Components, console: Console
 ) -> Model:
-    """Build the model; warn if one of a class from Python decodes something else than it trains."""
+    """Build the model; warn if one of a class from Python decodes something else than it trains.
+
+    Raises:
+        UserError: such a class lacks a method.
+    """
     model_class, precision = components.model, config.training.precision
     model = building.build_model(
         config, vocabulary_size, precision=precision, model_class=model_class
     )
-    if model_class is not None and (gap := measure_decoding_gap(model)) > LARGEST_GAP:
+    if model_class is None:
+        return model
+    try:
+        gap = measure_decoding_gap(model)
+    except AttributeError as error:
+        raise UserError(
+            f"model={components.names['model']}: {error}: see nmt.model.EncoderDecoder"
+        ) from error
+    if gap > LARGEST_GAP:
         console.print(
             f"warning: model={components.names['model']} decodes other logits than it trains (by "
             f"{gap:.2f} standard deviations): a layer mixes tokens of other pairs or of padding, "

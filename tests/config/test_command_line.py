@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hydra import compose, initialize_config_dir
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf.errors import OmegaConfBaseException
 from sample_configs import composed, configured, job
@@ -109,6 +110,13 @@ def test_a_configuration_in_hand_is_that_of_the_command_line() -> None:
     overrides = ["model=tiny", "data.sources.written.weight=0.5"]
     assert compose_config(overrides) == job(*overrides) == configured(*overrides)
     assert "did you mean 'model.d_model'?" in complaint(lambda: compose_config(["model.d_modl=1"]))
+
+
+def test_inside_of_another_program_that_uses_hydra(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("a: 1\n", encoding="utf-8")
+    with initialize_config_dir(str(tmp_path), version_base="1.3"):
+        assert compose_config(["model=tiny"]).model.name == "tiny"
+        assert compose("mine").a == 1
 
 
 def test_flags_may_stand_between_overrides() -> None:

@@ -295,6 +295,9 @@ def test_layers_have_the_same_names_in_every_model(compose: Callable[..., Config
     narrow = functools.partial(Tailed, width=3)
     assert build(narrow)["dense/bias"] == (3,)
     assert Components(model=narrow).names == {"model": "Tailed"}
+    # Names of the caller's own layers stay taken.
+    outer = keras.layers.Dense(1), build(Tailed), keras.layers.Dense(1)
+    assert outer[0].name != outer[2].name
 
 
 class Twins(Transformer):
@@ -315,7 +318,7 @@ def make_sequential(sizes: Any, name: str, dtype: str) -> Any:
     ("model", "message"),
     [
         (Twins, "model=Twins has several weights called model/twin/kernel: name its layers"),
-        (Unfinished, "model=Unfinished lacks start, step: see nmt.model.EncoderDecoder"),
+        (Unfinished, "model=Unfinished lacks start, step, forward: see nmt.model.EncoderDecoder"),
         (make_sequential, "model=make_sequential makes a Sequential: derive the class from"),
     ],
 )
