@@ -260,7 +260,10 @@ class HtmlDocument:
                 builder.open()
                 elements.append(_Element(i, run[matches[number]][0], True))
             elif token.name == "br" or (
-                end > i + 1 and token.name != "sup" and not self._is_symbol(i)
+                end > i + 1
+                and token.name != "sup"
+                and not self._is_note(i)
+                and not self._is_symbol(i)
             ):
                 builder.add_kept(breaks_line=token.name == "br")
                 elements.append(_Element(i, end - 1, False))

@@ -57,8 +57,7 @@ def export_run(
 
     Raises:
         ExportMismatchError: the export translates differently; quantized ones may.
-        UserError: the run has no weights, the format does not support it, or the folder has other
-            files, which would be lost.
+        UserError: the run has no weights, the format does not support it, or files would be lost.
     """
     check_output(output.absolute())
     config = replace_search(run.config, beam_size, length_penalty)
