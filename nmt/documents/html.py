@@ -129,10 +129,10 @@ class HtmlDocument:
         """Whether a start tag begins a number at the end of a word, such as one of a note.
 
         That is a superscript without letters, or a number that touches the word before it and none
-        behind it: CO<sub>2</sub>.
+        behind it, but no subscript: CO<sub>2</sub> is one word.
         """
         name, end = self._tokens[index].name, self._closing.get(index)
-        if name not in INLINE or end is None or end - index > _MOST_TOKENS:
+        if name not in INLINE - {"sub"} or end is None or end - index > _MOST_TOKENS:
             return False
         content = "".join(map(self._read_text, range(index, end)))
         if has_letters(content):

@@ -20,6 +20,8 @@ from nmt.text.spans import (
 )
 from nmt.text.terms import Glossary, TermMatch
 
+Range = tuple[int, int]  # characters [begin, end)
+
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
 
 
@@ -73,23 +75,28 @@ class SentenceReader:
             values = iter(masked.values)
             text = re.sub(_MASK, lambda _: next(values), to_sentence_case(masked.text, case))
         if self._words is not None:
-            spans, terms = self._find_spans_and_terms(text)
+            _, _, stays = self._find_spans_and_terms(text)
             is_ordinary = case is LetterCase.ORDINARY
-            stays = [*spans, *(match[:2] for match in terms)]
             text = self._words.correct(text, stays, accents_only=not is_ordinary)
-        spans = self.find_spans(text)
+        spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
         kept = self.keep(text, spans)
         if case is not LetterCase.ORDINARY and len(text) == len(given):
             kept = kept._replace(values=self.keep(given, spans).values)  # as they were written
         return ReadSentence(text, kept, case, is_copied=not has_letters_outside(text, spans))
 
-    def find_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the characters [begin, end) of the kept spans, unseen names among them."""
-        spans, terms = self._find_spans_and_terms(text)
+    def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) of the kept spans, unseen names among them.
+
+        Args:
+            text: a sentence.
+            keeps_terms: whether terms that are not translated are kept spans although the model
+                knows their words: where their letter case is lost otherwise.
+        """
+        spans, terms, stays = self._find_spans_and_terms(text)
         if self._words is not None and self._keeps_names:
-            spans += self._words.find_names(text, [*spans, *(match[:2] for match in terms)])
+            spans += self._words.find_names(text, stays)
         kept = (match for match in terms if match.term.is_kept)
-        spans += (each[:2] for each in kept if not self._is_known(each.term.source))
+        spans += (each[:2] for each in kept if keeps_terms or not self._is_known(each.term.source))
         return sorted(spans)
 
     def _has_names(self, title: str) -> bool:
@@ -108,19 +115,25 @@ class SentenceReader:
             return Kept(text, ())
         return keep_spans(text, spans, self._slots)
 
-    def _find_spans_and_terms(self, text: str) -> tuple[list[tuple[int, int]], list[TermMatch]]:
-        """Return the kept spans of a text, and the terms of the glossary, which do not overlap.
+    def _find_spans_and_terms(self, text: str) -> tuple[list[Range], list[TermMatch], list[Range]]:
+        """Return the kept spans of a text, its terms, and the characters of both, which stay.
 
-        A span inside of a term, such as the number of "Windows 10", is a part of that term.
+        A term may have spans inside, such as the number of "Windows 10". They are kept if the
+        target of the term has them, too: "artículo 5", "section 5".
         """
         spans = list(find_spans(text))
         if self._glossary is None:
-            return spans, []
+            return spans, [], spans
         begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
-        terms, inside = [], set[tuple[int, int]]()
+        terms: list[TermMatch] = []
+        inside, dropped = set[Range](), set[Range]()
         for match in self._glossary.find(text):
             shared = spans[bisect_right(ends, match.begin) : bisect_left(begins, match.end)]
             if all(match.begin <= begin and end <= match.end for begin, end in shared):
                 terms.append(match)
                 inside.update(shared)
-        return [span for span in spans if span not in inside], terms
+                values = [text[begin:end] for begin, end in shared]
+                if match.term.is_kept or not all(each in match.term.target for each in values):
+                    dropped.update(shared)
+        stays = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
+        return [span for span in spans if span not in dropped], terms, stays

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.inference.alignment import find_owners
+from nmt.inference.alignment import expand_slots, find_owners
 from nmt.inference.contract import BeamOptions, Engine, Hypothesis
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment
 from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
+from nmt.text.spans import SLOTS
 from nmt.text.terms import Glossary, Term, TermMatch
 from nmt.text.words import find_words
 
@@ -87,7 +88,7 @@ class TermForcer:
             UserError: the model has no attention, and some output lacks a term.
         """
         outputs = list(outputs)
-        lacking = [self._glossary.find(segment.text) for segment in segments]
+        lacking = [find_terms(self._glossary, segment) for segment in segments]
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MOST_TERMS):
             chosen = self._drop_used(lacking, outputs)
@@ -238,6 +239,28 @@ class TermForcer:
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
         return [each for each, text in pairs if self._glossary.is_used(term, text)] or [*hypotheses]
+
+
+def find_terms(glossary: Glossary, segment: Segment) -> list[TermMatch]:
+    """Return the terms of a segment, as places in its text; source and target have its slots.
+
+    A term inside of a kept span, such as an address, is left out.
+    """
+    written, origins = expand_slots(segment.text, segment.spans)
+    begins = {at: place for place, at in reversed(list(enumerate(origins)))}
+    ends = {at: place + 1 for place, at in enumerate(origins)}
+    matches = []
+    for match in glossary.find(written):
+        first, last = origins[match.begin], origins[match.end - 1]
+        if begins[first] < match.begin or ends[last] > match.end:
+            continue
+        source, target = match.term.source, match.term.target
+        for slot in filter(SLOTS.__contains__, segment.text[first : last + 1]):
+            value = segment.spans[SLOTS.index(slot)]
+            source, target = source.replace(value, slot, 1), target.replace(value, slot, 1)
+        term = match.term._replace(source=source, target=target)
+        matches.append(TermMatch(first, last + 1, term, match.entry))
+    return matches
 
 
 def _biased_score(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:

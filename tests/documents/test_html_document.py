@@ -187,7 +187,7 @@ def test_an_attribute_without_quotes_gets_some() -> None:
     [
         ("<p>Datos recientes<a href=#n1>1</a>.", "Datos recientes."),
         ("<p>Mensajes<span class=badge>3</span>", "Mensajes"),
-        ("<p>Más CO<sub>2</sub> hoy", "Más CO hoy"),
+        ("<p>Más CO<sub>2</sub> hoy", "Más CO2 hoy"),
         ("<p>Agua: H<sub>2</sub>O", "Agua: H2O"),
         ("<p>Tengo <b>3</b> gatos", "Tengo 3 gatos"),
         ("<p>¿Vienes<b>?</b>", "¿Vienes?"),
