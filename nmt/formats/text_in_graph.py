@@ -256,9 +256,13 @@ def copy_first_capital(source: Any, translation: Any) -> Any:
     import tensorflow as tf
 
     letter = r"[\p{Ll}\p{Lo}\p{Lm}]"
+    slot_first = rf"(?s)[^\p{{L}}]*[{SLOTS[0]}-{SLOTS[-1]}].*"
     is_changed = tf.strings.regex_full_match(source, r"(?s)[^\p{L}]*\p{Lu}.*")
     is_changed &= tf.strings.regex_full_match(
         translation, rf"(?s)[^\p{{L}}]*{letter}+(?:['’]{letter}+)*(?:[^\p{{L}}].*)?"
+    )
+    is_changed &= tf.strings.regex_full_match(source, slot_first) | ~tf.strings.regex_full_match(
+        translation, slot_first
     )
     begin = tf.strings.regex_replace(translation, r"(?s)^([^\p{L}]*\p{L}).*$", r"\1")
     rest = tf.strings.regex_replace(translation, r"(?s)^[^\p{L}]*\p{L}", "")

@@ -6,7 +6,10 @@ import re
 from enum import Enum
 from unicodedata import category
 
+from nmt.text.spans import SLOTS
+
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*[{SLOTS[0]}-{SLOTS[-1]}]")
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
@@ -84,7 +87,13 @@ def copy_unusual_case(source: str, translation: str) -> str:
 
 
 def copy_first_capital(source: str, translation: str) -> str:
-    """Return a translation with a capital at its beginning if its source has one."""
+    """Return a translation with a capital at its beginning if its source has one.
+
+    The word behind a slot, such as that of a number, is not the first one, unless the source begins
+    with a slot, too.
+    """
+    if _BEGINS_WITH_SLOT.match(translation) and not _BEGINS_WITH_SLOT.match(source):
+        return translation
     first, word = _WORD.search(source), _WORD.search(translation)
     if first is None or word is None or not first[0][0].isupper() or word[0] != word[0].lower():
         return translation

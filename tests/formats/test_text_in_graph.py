@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from nmt.formats import savedmodel, text_in_graph
 from nmt.formats.text_in_graph import Masked
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
-from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.case import LetterCase, copy_first_capital, recognize_case, to_sentence_case
 from nmt.text.cleaning import clean_text
 from nmt.text.sentences import split_sentences
 from nmt.text.spans import SLOTS, find_spans, keep_spans, restore_spans
@@ -183,3 +184,21 @@ def test_a_model_translates_texts_as_the_library(
     assert outputs[4].text == "12:30"
     if slots:
         assert outputs[3].text.count("juan@mail.com") == outputs[3].text.count("3,50 €") == 1
+
+
+def test_first_capitals_are_those_of_python() -> None:
+    slot = SLOTS[0]
+    texts = [
+        "Hola",
+        "hola",
+        f"{slot} hola",
+        f"El {slot}",
+        f"¿{slot} Qué?",
+        f"5 {slot} a",
+        "¡Ah!",
+        "",
+    ]
+    sources, translations = zip(*product(texts, texts), strict=True)
+    written = text_in_graph.copy_first_capital(sources, translations)
+    expected = list(map(copy_first_capital, sources, translations))
+    assert [text.decode() for text in written.numpy()] == expected

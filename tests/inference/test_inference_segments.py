@@ -228,6 +228,21 @@ def test_the_letter_case_of_a_sentence_comes_back(
     assert all(source == source.lower() for source in engine.sources)
 
 
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("El 5 llega.", f"{A} arrives.", "5 arrives."),
+        ("Llega {x} hoy.", f"{A} today.", "{x} today."),
+        ("😀 Hoy llega.", f"{A} today.", "😀 Today."),
+    ],
+)
+def test_a_number_that_begins_a_translation_needs_no_capital_behind_it(
+    tokenizer: Tokenizer, source: str, output: str, expected: str
+) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: output)
+    assert translator.translate([source]) == [expected]
+
+
 def test_a_prefix_begins_the_first_sentence_that_is_searched(tokenizer: Tokenizer) -> None:
     translator, _ = translator_of(tokenizer)
     [text] = translator.translate(["12\nHOY HACE FRÍO.\nsí."], prefix="Es que")
