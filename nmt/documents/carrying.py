@@ -143,11 +143,14 @@ class _Carrier:
                 self._is_taken[mark.parent][:] = True
                 return parent
         is_taken = self._is_taken[mark.parent]
+        for index in self._shares.find(mark.begin):
+            part = self._find_part(mark, self._words[index])
+            if part and first <= index < last:
+                is_taken[index - first] = True
+                return _Area(part, (index, index + 1))
         if is_taken.all():
             return _Area((parent.characters[1],) * 2, (last, last))
         begin, end = _find_best_run(self._shares.score(mark)[first:last], is_taken)
-        if end - begin == 1 and (part := self._find_part(mark, self._words[begin + first])):
-            return _Area(part, (begin + first, end + first))
         words = self._trim_punctuation(mark, begin + first, end + first)
         is_taken[words[0] - first : words[1] - first] = True
         return _Area((self._words[words[0]].begin, self._words[words[1] - 1].end), words)

@@ -23,7 +23,7 @@ from nmt.documents.marked import (
     mark_plain,
     walk,
 )
-from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left
+from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left, is_unspaced_letter
 
 # Not translated; inside of a sentence, and between sentences.
 _KEPT = frozenset("code kbd math output samp svg var".split())
@@ -47,6 +47,7 @@ _NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _HEAD = 2048  # bytes in which a page names its encoding
 _SPACE = re.compile("[ \t\n\r\f]+")
 _QUOTES = frozenset("\"'")
+_NUMBER = re.compile(r"[\[(]?\d+(?:[,;–-]\d+)*[\])]?")
 _MOST_TOKENS = 8  # of the number of a note, with its tags
 
 
@@ -132,16 +133,16 @@ class HtmlDocument:
         behind it, but no subscript: CO<sub>2</sub> is one word.
         """
         name, end = self._tokens[index].name, self._closing.get(index)
-        if name not in INLINE - {"sub"} or end is None or end - index > _MOST_TOKENS:
-            return False
-        content = "".join(map(self._read_text, range(index, end)))
-        if has_letters(content):
+        if name not in INLINE - {"sub"} or end is None:
             return False
         if name == "sup":
-            return True
-        before, after = self._read_text(index - 1), self._read_text(end + 1)
-        is_number = any(map(str.isdecimal, content))
-        return is_number and before[-1:].isalpha() and not after[:1].isalnum()
+            return not any(has_letters(self._read_text(i)) for i in range(index, end))
+        if end - index > _MOST_TOKENS:
+            return False
+        content = "".join(map(self._read_text, range(index, end)))
+        before, after = self._read_text(index - 1)[-1:], self._read_text(end + 1)[:1]
+        touches_word = before.isalpha() and not is_unspaced_letter(before) and not after.isalnum()
+        return touches_word and _NUMBER.fullmatch(content) is not None
 
     def _read_text(self, index: int) -> str:
         """Return the text of a token; of others than texts it is empty."""

@@ -256,7 +256,8 @@ def copy_first_capital(source: Any, translation: Any) -> Any:
     import tensorflow as tf
 
     letter = r"[\p{Ll}\p{Lo}\p{Lm}]"
-    slot_first = rf"(?s)[^\p{{L}}]*[{SLOTS[0]}-{SLOTS[-1]}].*"
+    slots = f"{SLOTS[0]}-{SLOTS[-1]}"
+    slot_first = rf"(?s)[^\p{{L}}]*[{slots}](?:[^\p{{L}}{slots}].*)?"
     is_changed = tf.strings.regex_full_match(source, r"(?s)[^\p{L}]*\p{Lu}.*")
     is_changed &= tf.strings.regex_full_match(
         translation, rf"(?s)[^\p{{L}}]*{letter}+(?:['’]{letter}+)*(?:[^\p{{L}}].*)?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -132,8 +133,10 @@ class SentenceReader:
             if all(match.begin <= begin and end <= match.end for begin, end in shared):
                 terms.append(match)
                 inside.update(shared)
-                values = [text[begin:end] for begin, end in shared]
-                if match.term.is_kept or not all(each in match.term.target for each in values):
+                target = match.term.target
+                values = Counter(text[begin:end] for begin, end in shared)
+                in_target = Counter(target[begin:end] for begin, end in find_spans(target))
+                if match.term.is_kept or not values <= in_target:
                     dropped.update(shared)
         stays = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
         return [span for span in spans if span not in dropped], terms, stays

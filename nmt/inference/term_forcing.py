@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment
 from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
-from nmt.text.spans import SLOTS
+from nmt.text.spans import SLOTS, find_spans
 from nmt.text.terms import Glossary, Term, TermMatch
 from nmt.text.words import find_words
 
@@ -88,7 +88,7 @@ class TermForcer:
             UserError: the model has no attention, and some output lacks a term.
         """
         outputs = list(outputs)
-        lacking = [find_terms(self._glossary, segment) for segment in segments]
+        lacking = [_find_terms(self._glossary, segment) for segment in segments]
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MOST_TERMS):
             chosen = self._drop_used(lacking, outputs)
@@ -113,7 +113,7 @@ class TermForcer:
 
     def report(self, segment: Segment, translations: Sequence[Translation]) -> list[Translation]:
         """Return the translations of a segment, with which terms they use."""
-        matches = self._glossary.find(segment.written)
+        matches = [match for match, *_ in _locate_terms(self._glossary, segment)]
         return [
             replace(
                 translation,
@@ -241,26 +241,44 @@ class TermForcer:
         return [each for each, text in pairs if self._glossary.is_used(term, text)] or [*hypotheses]
 
 
-def find_terms(glossary: Glossary, segment: Segment) -> list[TermMatch]:
-    """Return the terms of a segment, as places in its text; source and target have its slots.
+def _locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMatch, int, int]]:
+    """Yield the terms of `Segment.written`, and where [first, end) each is in the segment's text.
 
     A term inside of a kept span, such as an address, is left out.
     """
     written, origins = expand_slots(segment.text, segment.spans)
     begins = {at: place for place, at in reversed(list(enumerate(origins)))}
     ends = {at: place + 1 for place, at in enumerate(origins)}
-    matches = []
     for match in glossary.find(written):
         first, last = origins[match.begin], origins[match.end - 1]
-        if begins[first] < match.begin or ends[last] > match.end:
-            continue
-        source, target = match.term.source, match.term.target
-        for slot in filter(SLOTS.__contains__, segment.text[first : last + 1]):
-            value = segment.spans[SLOTS.index(slot)]
-            source, target = source.replace(value, slot, 1), target.replace(value, slot, 1)
+        if begins[first] >= match.begin and ends[last] <= match.end:
+            yield match, first, last + 1
+
+
+def _find_terms(glossary: Glossary, segment: Segment) -> list[TermMatch]:
+    """Return the terms of a segment, as places in its text; source and target have its slots."""
+    matches = []
+    for match, first, end in _locate_terms(glossary, segment):
+        place = segment.text[first:end]
+        slots = [slot for slot in place if slot in SLOTS[: len(segment.spans)]]
+        source = target = place
+        if place not in slots:  # others are kept spans as a whole
+            source, target = (_write_slots(side, slots, segment.spans) for side in match.term[:2])
         term = match.term._replace(source=source, target=target)
-        matches.append(TermMatch(first, last + 1, term, match.entry))
+        matches.append(TermMatch(first, end, term, match.entry))
     return matches
+
+
+def _write_slots(text: str, slots: Sequence[str], spans: Sequence[str]) -> str:
+    """Return a text with slots in place of their kept spans."""
+    remaining = list(slots)
+    parts, done = [], 0
+    for begin, end in find_spans(text):
+        values = [spans[SLOTS.index(slot)] for slot in remaining]
+        if text[begin:end] in values:
+            parts += [text[done:begin], remaining.pop(values.index(text[begin:end]))]
+            done = end
+    return "".join([*parts, text[done:]])
 
 
 def _biased_score(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:
@@ -276,7 +294,7 @@ def _add_alternatives(
     for hypothesis in others:
         if hypothesis.score <= ranked[0].score:
             distinct.setdefault(hypothesis.tokens, hypothesis)
-    return list(distinct.values())
+    return sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)
 
 
 def _choose_words(weights: Sequence[float]) -> list[tuple[int, int]]:

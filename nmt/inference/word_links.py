@@ -106,7 +106,8 @@ def make_word_test(reference: str) -> Callable[[str], bool]:
     A kept span is one word of a translation, and may be several of the reference.
     """
     folded = reference.casefold()
-    words = {folded[begin:end] for begin, end in [*find_words(folded), *find_spans(folded)]}
+    spans = [*find_words(reference), *find_spans(reference)]
+    words = {reference[begin:end].casefold() for begin, end in spans}
 
     def has(word: str) -> bool:
         word = word.casefold()

@@ -34,16 +34,18 @@ class _StderrCapture:
     def begin(self) -> None:
         """Redirect standard error, unless it is redirected already."""
         with self._lock:
+            if not self._users and sys.stderr is not None:
+                self._redirect()
             self._users += 1
-            if self._users > 1:
-                return
-            try:
-                self._saved = os.dup(2)
-            except OSError:  # standard error is closed
-                return
-            sys.stderr.flush()
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115
-            os.dup2(self._file.fileno(), 2)
+
+    def _redirect(self) -> None:
+        try:
+            saved = os.dup(2)
+        except OSError:  # standard error is closed
+            return
+        sys.stderr.flush()
+        self._saved, self._file = saved, tempfile.TemporaryFile()  # noqa: SIM115
+        os.dup2(self._file.fileno(), 2)
 
     def end(self) -> None:
         """Restore standard error when its last user ends."""

@@ -190,6 +190,10 @@ def test_an_attribute_without_quotes_gets_some() -> None:
         ("<p>Más CO<sub>2</sub> hoy", "Más CO2 hoy"),
         ("<p>Agua: H<sub>2</sub>O", "Agua: H2O"),
         ("<p>Tengo <b>3</b> gatos", "Tengo 3 gatos"),
+        ("<p>Tengo<b> 3</b> gatos", "Tengo 3 gatos"),
+        ("<p>Total<b>: 5 €</b>", "Total: 5 €"),
+        ("<p>总数是<b>5</b>。", "总数是5。"),
+        (f"<p>Ya<sup>{'<a href=x>[<i>1</i>]</a>' * 3}</sup> hoy", "Ya hoy"),
         ("<p>¿Vienes<b>?</b>", "¿Vienes?"),
     ],
 )

@@ -234,6 +234,8 @@ def test_the_letter_case_of_a_sentence_comes_back(
         ("El 5 llega.", f"{A} arrives.", "5 arrives."),
         ("Llega {x} hoy.", f"{A} today.", "{x} today."),
         ("😀 Hoy llega.", f"{A} today.", "😀 Today."),
+        ("Los <b>perros</b> ladran.", f"{A}dogs{B} bark.", "<b>Dogs</b> bark."),
+        ("Un <br/><b>perro</b>", f"{A}{B}dog{C}", "<br/><b>Dog</b>"),
     ],
 )
 def test_a_number_that_begins_a_translation_needs_no_capital_behind_it(

@@ -23,8 +23,10 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.results import TermUse
+from nmt.inference.term_forcing import _write_slots
 from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
+from nmt.text.spans import SLOTS
 from nmt.text.terms import Glossary, Term
 
 WORDS = {
@@ -206,6 +208,13 @@ def test_terms_may_have_numbers(tokenizer: Tokenizer) -> None:
     assert text == "The loaf 3 eats https://pan.es"
     assert [term.is_used for term in terms] == [True]
     assert "3" not in engine.sources[0]
+    text, terms, _ = translate(tokenizer, "El pan 3 come", Term("pan 3", "loaf 13"))
+    assert (text, [term.is_used for term in terms]) == ("The loaf 13 eats", [True])
+    first, second = SLOTS[:2]
+    written = _write_slots("2011 loaf 1, 15", [first, second], ["1", "2011"])
+    assert written == f"{second} loaf {first}, 15"
+    # Nothing is a term inside of an address.
+    assert translate(tokenizer, "el perro https://pan.es", Term("pan", "loaf"))[1] == ()
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ MARKED = [
     "Hola ⟦{name}⟧, tienes ⟦{0}⟧ y ⟦{}⟧ y ⟦{{x}}⟧ ⟦{% if a %}⟧ ⟦{{ user.name }}⟧",
     "⟦${HOME}⟧ ⟦$HOME⟧ ⟦%{n}⟧",
     "Copiado ⟦%1⟧ de ⟦%2⟧, ⟦%nombre%⟧: ⟦%count%⟧ ⟦%%FirstName%%⟧ ⟦*|FNAME|*⟧ ⟦*|LIST:NAME|*⟧",
+    "⟦%USERDOMAIN%⟧⟦%USERNAME%⟧",
     "⟦50%⟧ de descuento y ⟦20%⟧ más, el ⟦100%⟧seguro, % de hombres y % de mujeres, a|b *c*|d",
     "⟦%s⟧ de ⟦%d⟧: ⟦%1$s⟧, ⟦%(count)d⟧ ⟦%.2f⟧ ⟦%@⟧ ⟦%5.2f⟧ ⟦%lu⟧.",
     "Es ⟦<b>⟧importante⟦</b>⟧⟦<br/>⟧⟦<br />⟧⟦<0/>⟧⟦<1>⟧x⟦</1>⟧",
