@@ -100,5 +100,5 @@ def join_pairs(pairs: Sequence[Pair], size: int, tags: Sequence[str] = ()) -> li
             source, target = map(join_sentences, zip(*group[i : i + size], strict=True))
             joined.append(Pair(tag + source, target))
     if not joined:
-        raise UserError(f"cannot join {size} pairs: no tag has so many")
+        raise UserError(f"cannot join {size} pairs: there are fewer of each tag")
     return joined

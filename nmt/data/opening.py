@@ -113,11 +113,11 @@ def split_text(
     Raises:
         UserError: the file is not text, or in another encoding.
     """
-    beginning = file.peek(4)
+    beginning = file.peek(_TAR_MARK.stop)
     for signature, problem in _NOT_TEXT.items():
         if beginning.startswith(signature):
             raise UserError(f"{name} {problem}")
-    if file.peek(_TAR_MARK.stop)[_TAR_MARK] in _TAR_MARKS:
+    if beginning[_TAR_MARK] in _TAR_MARKS:
         raise UserError(f"{name} is a tar archive: unpack it")
     if encoding is not None and not is_text_encoding(encoding):
         raise UserError(f"{option}{encoding} is not a text encoding: try utf-8, latin-1 or cp1252")

@@ -155,12 +155,9 @@ def _check_aligned(
     formats = list(map(find_format, paths))
     are_tables = [is_bilingual(name) or name in (PARQUET, *JSON_LINES) for name in formats]
     are_csv = all(name == CSV for name in formats)
-    heads: list[list[bytes]] = [[], []]
-    have_tabs = False
-    if not are_csv and not any(are_tables):
-        heads = [list(islice(side, _SAMPLE)) for side in sides]
-        have_tabs = all(sum(b"\t" in line for line in head) > len(head) / 2 for head in heads)
-    if have_tabs or are_csv or any(are_tables):
+    is_other = are_csv or any(are_tables)  # than text: it is not read
+    heads = [] if is_other else [list(islice(side, _SAMPLE)) for side in sides]
+    if is_other or all(sum(b"\t" in line for line in head) > len(head) / 2 for head in heads):
         path = paths[are_tables.index(True)] if any(are_tables) else paths[0]
         raise UserError(
             f"{key} names two files, which must be aligned texts, line n of one the translation of "

@@ -133,9 +133,7 @@ def split(
         chosen, clusters = _choose_clusters(clusters, size)
         count = sum(map(len, chosen))
         if count < size:
-            log(
-                f"{name}: {count:,} of {size:,} pairs; all others that belong together are too many"
-            )
+            log(f"{name}: {count:,} of {size:,} pairs; every other cluster of pairs is too large")
         for cluster in chosen:
             for index in cluster:
                 splits[index] = name

@@ -108,13 +108,15 @@ class _Carrier:
         """Return where the translation has the character of each kept element that it has."""
         searched: dict[str, int] = defaultdict(int)
         places: dict[int, int] = {}
-        source, breaks = self._source.text, _find_all("\n", self._text)
+        # Line breaks that are no elements count, too.
+        breaks = [_find_all("\n", text) for text in (self._source.text, self._text)]
+        matched = dict(zip(*breaks, strict=True)) if len(breaks[0]) == len(breaks[1]) else {}
         for index, mark in enumerate(self._source.marks):
             if mark.is_kept and mark.begin < mark.end:
                 sign = self._sign(index)
-                at = self._text.find(sign, searched[sign])
-                if sign == "\n" and len(breaks) == source.count(sign):  # others are not elements
-                    at = breaks[source.count(sign, 0, mark.begin)]
+                at = matched.get(mark.begin, -1)
+                if at < 0:
+                    at = self._text.find(sign, searched[sign])
                 if at >= 0:
                     places[index] = at
                     searched[sign] = at + 1
@@ -164,7 +166,7 @@ class _Carrier:
         return word.begin + mark.begin - begin, word.begin + mark.end - begin
 
     def _trim_punctuation(self, mark: Mark, begin: int, end: int) -> Range:
-        """Return words [begin, end) without punctuation at ends where the source element has none.
+        """Return words [begin, end) less punctuation at an end where the source has none.
 
         One word stays.
         """

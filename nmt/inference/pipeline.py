@@ -235,8 +235,10 @@ class Pipeline:
     def _start_segments(self, segments: Sequence[Segment], plan: _Plan, pool: Executor) -> Pending:
         """Start to search, in batches of similar length; copied segments cost no search."""
         options = plan.options
-        count = options.samples if isinstance(options, SamplingOptions) else 1
-        width = count if isinstance(options, SamplingOptions) else options.size
+        if isinstance(options, SamplingOptions):
+            count = width = options.samples  # of each segment: returned, and searched
+        else:
+            count, width = 1, options.size
         translations: list[list[Translation]] = [
             [plan.copy(segment)] * count if segment.is_copied else [] for segment in segments
         ]

@@ -11,7 +11,6 @@ from copy import copy
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import NamedTuple
-from unicodedata import category
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
+from nmt.text.scripts import extends_character
 from nmt.text.sentences import CLOSING, split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -330,8 +330,5 @@ def _character_ends(text: str) -> list[int]:
     return [
         end
         for end in range(1, len(text) + 1)
-        if end == len(text)
-        or not (
-            category(text[end]).startswith("M") or text[end] in JOINERS or text[end - 1] in JOINERS
-        )
+        if end == len(text) or not (extends_character(text[end]) or text[end - 1] in JOINERS)
     ]

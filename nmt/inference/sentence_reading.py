@@ -76,7 +76,9 @@ class SentenceReader:
             values = iter(masked.values)
             text = re.sub(_MASK, lambda _: next(values), to_sentence_case(masked.text, case))
         if self._words is not None:
-            _, _, stays = self._find_spans_and_terms(text)
+            if case is not LetterCase.ORDINARY:
+                spans = list(find_spans(text))
+            _, _, stays = self._find_terms(text, spans)
             is_ordinary = case is LetterCase.ORDINARY
             text = self._words.correct(text, stays, accents_only=not is_ordinary)
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
@@ -93,7 +95,7 @@ class SentenceReader:
             keeps_terms: whether terms that are not translated are kept spans although the model
                 knows their words: where their letter case is lost otherwise.
         """
-        spans, terms, stays = self._find_spans_and_terms(text)
+        spans, terms, stays = self._find_terms(text, list(find_spans(text)))
         if self._words is not None and self._keeps_names:
             spans += self._words.find_names(text, stays)
         kept = (match for match in terms if match.term.is_kept)
@@ -116,13 +118,14 @@ class SentenceReader:
             return Kept(text, ())
         return keep_spans(text, spans, self._slots)
 
-    def _find_spans_and_terms(self, text: str) -> tuple[list[Range], list[TermMatch], list[Range]]:
-        """Return the kept spans of a text, its terms, and the characters of both, which stay.
+    def _find_terms(
+        self, text: str, spans: list[Range]
+    ) -> tuple[list[Range], list[TermMatch], list[Range]]:
+        """Return the spans of a text that are kept, its terms, and the characters of all of them.
 
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
         """
-        spans = list(find_spans(text))
         if self._glossary is None:
             return spans, [], spans
         begins, ends = [begin for begin, _ in spans], [end for _, end in spans]

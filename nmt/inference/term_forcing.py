@@ -247,11 +247,11 @@ def _locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMa
     A term inside of a kept span, such as an address, is left out.
     """
     written, origins = expand_slots(segment.text, segment.spans)
-    begins = {at: place for place, at in reversed(list(enumerate(origins)))}
-    ends = {at: place + 1 for place, at in enumerate(origins)}
     for match in glossary.find(written):
         first, last = origins[match.begin], origins[match.end - 1]
-        if begins[first] >= match.begin and ends[last] <= match.end:
+        begins_inside = match.begin > 0 and origins[match.begin - 1] == first
+        ends_inside = match.end < len(origins) and origins[match.end] == last
+        if not (begins_inside or ends_inside):
             yield match, first, last + 1
 
 

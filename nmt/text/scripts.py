@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from unicodedata import bidirectional
+from unicodedata import bidirectional, category
+
+from nmt.text.cleaning import JOINERS
 
 UNKNOWN_LANGUAGE = "und"
 PLAIN_WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"  # expression of a word without digits
@@ -55,6 +57,11 @@ def find_direction(text: str) -> str:
 def has_capital_nouns(language: str) -> bool:
     """Whether a language, a BCP 47 tag, writes its nouns with a capital."""
     return primary_subtag(language) in ("de", "deu", "ger", "nds", "lb")
+
+
+def extends_character(sign: str) -> bool:
+    """Whether a character belongs to the one before it: an accent, a vowel sign or a joiner."""
+    return category(sign)[0] == "M" or sign in JOINERS
 
 
 def is_unspaced_letter(character: str) -> bool:

@@ -187,9 +187,9 @@ def is_intact(text: str, count: int) -> bool:
 def space_slots(source: str, text: str, values: Sequence[str]) -> str:
     """Return a translation whose slots have the spaces that those of the source have.
 
-    A space is inserted between a slot and a word unless they touch in the source, and removed where
-    the source has none: of tags always, of other spans only beside the same word (5km, but 5권
-    becomes 5 books). In scripts without spaces, no space is added.
+    A space is inserted between a slot and a word that do not touch in the source. Where they touch,
+    it is removed beside tags; beside other spans only if the word is the same, as in "5km": "5권"
+    becomes "5 books". In scripts without spaces, no space is added.
 
     Args:
         source: with slots.

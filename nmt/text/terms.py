@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
-from unicodedata import category, combining, normalize
+from unicodedata import combining, normalize
 
 from nmt.errors import UserError
-from nmt.text.cleaning import JOINERS, clean_text
-from nmt.text.scripts import UNSPACED_LETTERS, is_unspaced_letter, primary_subtag
+from nmt.text.cleaning import clean_text
+from nmt.text.scripts import (
+    UNSPACED_LETTERS,
+    extends_character,
+    is_unspaced_letter,
+    primary_subtag,
+)
 
 # Of scripts without spaces between words, each character is a token.
 _TOKEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\W{UNSPACED_LETTERS}]+|[^\w\s]")
@@ -204,7 +209,7 @@ def _is_inside_word(before: str, after: str) -> bool:
     """Whether two characters belong to one word: one of them is a vowel sign or a joiner."""
     if is_unspaced_letter(before) or is_unspaced_letter(after):
         return False
-    return any(sign in JOINERS or category(sign)[0] == "M" for sign in (before, after))
+    return extends_character(before) or extends_character(after)
 
 
 def _match(

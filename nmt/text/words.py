@@ -10,14 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.text.cleaning import JOINERS, TAGS
-from nmt.text.scripts import UNKNOWN_LANGUAGE, UNSPACED_LETTERS, is_unspaced_letter, needs_space
+from nmt.text.scripts import (
+    UNKNOWN_LANGUAGE,
+    UNSPACED_LETTERS,
+    extends_character,
+    is_unspaced_letter,
+    needs_space,
+)
 
 Span = tuple[int, int]  # characters [begin, end)
 
 _INSIDE = frozenset("'’-.,:")  # marks that may stand inside a word: don't, e-mail, 8:30, 1,000.5
 _AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’،؛؟۔")  # written without a space before them
 _BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space after them
-_MODIFIERS = frozenset([*JOINERS, *TAGS, *map(chr, range(0x1F3FB, 0x1F400))])  # and skin tones
+_MODIFIERS = frozenset([*TAGS, *map(chr, range(0x1F3FB, 0x1F400))])  # of emoji: tags and skin tones
 _JOINER = JOINERS[1]  # with width of zero
 _STRAIGHT = '"'  # opens and closes alternately
 # In Japanese, of foreign words.
@@ -72,7 +78,7 @@ def _begins_word(before: str, sign: str) -> bool:
 
 def _continues_mark(before: str, sign: str) -> bool:
     """Whether a character belongs to the mark before it."""
-    is_modifier = category(sign)[0] == "M" or sign in _MODIFIERS
+    is_modifier = extends_character(sign) or sign in _MODIFIERS
     return is_modifier or (before == _JOINER and not sign.isspace())
 
 

@@ -357,7 +357,7 @@ def test_pairs_are_joined_without_a_rest() -> None:
     tagged = [Pair(f"<{'ab'[i % 2]}> {pair.source}", pair.target) for i, pair in enumerate(pairs)]
     assert join_pairs(tagged, 2, ["<a>", "<b>"]) == [Pair("<a> 0 2", "a c"), Pair("<b> 1 3", "b d")]
     message = complaint(lambda: join_pairs(tagged[:3], 3, ["<a>", "<b>"]))
-    assert message == "cannot join 3 pairs: no tag has so many"
+    assert message == "cannot join 3 pairs: there are fewer of each tag"
 
 
 def test_references_of_one_source_are_gathered() -> None:

@@ -130,7 +130,7 @@ def test_a_split_that_stays_short_is_reported(tmp_path: Path) -> None:
     corpus = load_corpus(config, cache_dir=tmp_path, log=messages.append)
     assert corpus.test == [Pair("frase 1", "sentence 1 0")]
     assert messages == [
-        "test: 1 of 2 pairs; all others that belong together are too many",
+        "test: 1 of 2 pairs; every other cluster of pairs is too large",
         "corpus: 7 lines, 7 pairs kept: 6 train, 0 dev, 1 test",
     ]
 
