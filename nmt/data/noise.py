@@ -116,18 +116,18 @@ class BatchNoise:
             length: tokens per side of the row, end marks included.
             address: numbers that seed the draws: the step and order of the batch, and the row.
         """
-        draw = random.Random(f"noise {self._seed} {address}")
+        rng = random.Random(f"noise {self._seed} {address}")
         tokens = count_tokens(pairs)
         room = length - tokens[0], length - tokens[1]
         changed: list[PackedPair] = []
         first = 0  # pair that is not in `changed` yet
         for number in range(len(pairs)):
-            kinds = [kind for kind, rate in self._rates.items() if draw.random() < rate]
+            kinds = [kind for kind, rate in self._rates.items() if rng.random() < rate]
             if not kinds or number < first:  # joined to one before
                 continue
-            end = number + (draw.choice(_JOINED) if "joined" in kinds else 1)
+            end = number + (rng.choice(_JOINED) if "joined" in kinds else 1)
             old = pairs[number:end]
-            new = self._change(old, kinds, draw)
+            new = self._change(old, kinds, rng)
             before, after = count_tokens(old), count_tokens(new)
             left = room[0] + before[0] - after[0], room[1] + before[1] - after[1]
             if min(left) < 0:
@@ -138,7 +138,7 @@ class BatchNoise:
         return [*changed, *pairs[first:]]
 
     def _change(
-        self, pairs: Sequence[PackedPair], kinds: Collection[str], draw: random.Random
+        self, pairs: Sequence[PackedPair], kinds: Collection[str], rng: random.Random
     ) -> Sequence[PackedPair]:
         """Return one changed pair; all as they were if tags or weights differ, or slots repeat."""
         if any(UNK in pair.source or UNK in pair.target for pair in pairs):
@@ -157,7 +157,7 @@ class BatchNoise:
             join_sentences([each.removeprefix(tags[0]) for each in sources], self._languages[0]),
             join_sentences(targets, self._languages[1]),
             kinds,
-            draw,
+            rng,
         )
         if not source:
             return pairs

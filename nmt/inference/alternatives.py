@@ -121,7 +121,7 @@ def _complete_words(
         shown = apply_case(show_spans(text[begin:end], segment.spans), segment.case)
         if not segment.prefix.text:
             shown = copy_first_capital(segment.text, shown)
-        prefix = f"{segment.prefix.written}{space}{shown}"
+        prefix = f"{segment.prefix.full_text}{space}{shown}"
         words.append(candidate._replace(tokens=tokens, text=shown, prefix=prefix))
     return words
 

@@ -62,7 +62,7 @@ class MeasuredWord(NamedTuple):
     begin: int
     end: int
     measures: tuple[float, ...]  # all `WORD_MEASURES` but the last
-    sources: tuple[Span, ...]  # characters of `Segment.written`
+    sources: tuple[Span, ...]  # characters of `Segment.full_text`
 
 
 class Measured(NamedTuple):
@@ -95,8 +95,8 @@ def measure(
     """
     chosen = [
         (segment, hypotheses, number, translation)
-        for segment, hypotheses, written in zip(segments, outputs, translations, strict=True)
-        for number, translation in enumerate(written)
+        for segment, hypotheses, alternatives in zip(segments, outputs, translations, strict=True)
+        for number, translation in enumerate(alternatives)
     ]
     sources = [segment.ids for segment, *_ in chosen]
     targets = [
@@ -115,7 +115,7 @@ def measure(
             chosen, log_probs, alignments, strict=True
         )
     )
-    return [[next(measured) for _ in written] for written in translations]
+    return [[next(measured) for _ in alternatives] for alternatives in translations]
 
 
 def _measure_sentence(

@@ -244,8 +244,8 @@ class Pipeline:
         ]
 
         def search(indices: list[int]) -> None:
-            written = self._search_batch([segments[i] for i in indices], plan)
-            for i, hypotheses in zip(indices, written, strict=True):
+            results = self._search_batch([segments[i] for i in indices], plan)
+            for i, hypotheses in zip(indices, results, strict=True):
                 translations[i] = hypotheses
 
         by_prefix: dict[tuple[str, bool], list[int]] = {}  # batches have the same prefix
@@ -288,16 +288,18 @@ class Pipeline:
         if plan.terms is not None:
             outputs = plan.terms.force(batch, outputs, prefix.text)
         best = [hypotheses[: plan.n_best] for hypotheses in outputs]
-        written = self._writer.write(plan.engine, batch, best)
+        translations = self._writer.write(plan.engine, batch, best)
         if plan.quality is not None:
-            written = plan.quality.estimate(plan.engine, self._tokenizer, batch, outputs, written)
+            translations = plan.quality.estimate(
+                plan.engine, self._tokenizer, batch, outputs, translations
+            )
         elif plan.finds_words:
             from nmt.inference.word_links import add_words
 
-            written = add_words(plan.engine, self._tokenizer, batch, written)
+            translations = add_words(plan.engine, self._tokenizer, batch, translations)
         if plan.terms is not None:
-            written = list(map(plan.terms.report, batch, written))
-        return written
+            translations = list(map(plan.terms.report, batch, translations))
+        return translations
 
     def _keep_intact(self, prefix: Prefix, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         """Return the hypotheses that leave the last word of the prefix as it is; else all."""

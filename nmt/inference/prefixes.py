@@ -14,7 +14,7 @@ from nmt.text.words import find_words
 class Prefix(NamedTuple):
     """What the translation of a segment begins with."""
 
-    written: str = ""  # as users see it
+    full_text: str = ""  # as users write it
     text: str = ""  # as the model writes it: slots in place of kept spans, ordinary letter case
     ends_word: bool = False  # whether its last word is complete
 
@@ -28,22 +28,22 @@ NO_PREFIX = Prefix()
 
 
 def make_prefix(
-    written: str, spans: Sequence[str], case: LetterCase, *, ends_word: bool = False
+    full_text: str, spans: Sequence[str], case: LetterCase, *, ends_word: bool = False
 ) -> Prefix:
     """Return the prefix of a segment.
 
     Args:
-        written: cleaned text.
+        full_text: cleaned text.
         spans: kept spans of the segment, by number of their slot.
         case: letter case of the segment.
         ends_word: whether the last word of the prefix is complete.
     """
-    text = written
+    text = full_text
     for slot, span in zip(SLOTS, spans, strict=False):
         # The span "12" is not a part of "120".
         whole_span = rf"(?<!\w){re.escape(span)}(?!\w)"
         text = re.sub(whole_span, slot, text, count=1)
-    return Prefix(written, to_sentence_case(text, case), ends_word)
+    return Prefix(full_text, to_sentence_case(text, case), ends_word)
 
 
 def crosses_word(text: str, at: int) -> bool:

@@ -54,7 +54,7 @@ class StoredQuality:
 
 def copy_with_words(segment: Segment, confidence: float | None = 1.0) -> Translation:
     """Return the translation of a segment that is copied, with its words: see `copy_segment`."""
-    words = (Word(*span, confidence, (span,)) for span in find_words(segment.written))
+    words = (Word(*span, confidence, (span,)) for span in find_words(segment.full_text))
     return replace(copy_segment(segment), confidence=confidence, words=tuple(words))
 
 
@@ -66,7 +66,7 @@ def locate_sources(
     Args:
         text: a source text; its context is left out.
         segments: its segments.
-        translations: of each segment; their words refer to the characters of `Segment.written`.
+        translations: of each segment; their words refer to the characters of `Segment.full_text`.
     """
     return [
         [
@@ -84,7 +84,7 @@ def locate_sources(
 
 
 def match_segments(text: str, segments: Sequence[Segment]) -> list[list[int]]:
-    """Return for every character of `Segment.written` of each segment its index in a text, or -1.
+    """Return for every character of `Segment.full_text` of each segment its index in a text, or -1.
 
     Args:
         text: a source text; its context is left out.
@@ -94,22 +94,22 @@ def match_segments(text: str, segments: Sequence[Segment]) -> list[list[int]]:
     matches = []
     begin = 0
     for segment in segments:
-        matches.append(_match_segment(segment.written, text, begin))
+        matches.append(_match_segment(segment.full_text, text, begin))
         begin = max([begin, *(at + 1 for at in matches[-1])])
     return matches
 
 
-def _match_segment(written: str, text: str, begin: int) -> list[int]:
+def _match_segment(full_text: str, text: str, begin: int) -> list[int]:
     """Return for every character of a segment its index in the text, or -1: `match_characters`."""
-    count = sum(not sign.isspace() for sign in written)
+    count = sum(not sign.isspace() for sign in full_text)
     end = begin
     while end < len(text) and count:
         count -= not text[end].isspace()
         end += 1
-    matched = match_characters(written, text[begin:end])
-    if any(at < 0 < len(sign.strip()) for at, sign in zip(matched, written, strict=True)):
+    matched = match_characters(full_text, text[begin:end])
+    if any(at < 0 < len(sign.strip()) for at, sign in zip(matched, full_text, strict=True)):
         # A tag that begins the text is not a part of the segment, or cleaning removed characters.
-        matched = match_characters(written, text[begin : end + _TAG])
+        matched = match_characters(full_text, text[begin : end + _TAG])
     return [at + begin if at >= 0 else -1 for at in matched]
 
 

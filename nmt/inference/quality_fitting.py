@@ -148,11 +148,11 @@ def fit_quality(
     Raises:
         UserError: there are too few pairs, or the model has no attention.
     """
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     tags = translator.segmenter.tags
     pairs = remove_contexts(pairs, tags)
-    pairs = draw.sample(pairs, min(len(pairs), _PAIRS))
-    samples = observe(translator, [*pairs, *change_pairs(pairs, draw, tags)], lexicon)
+    pairs = rng.sample(pairs, min(len(pairs), _PAIRS))
+    samples = observe(translator, [*pairs, *change_pairs(pairs, rng, tags)], lexicon)
     if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
         fitting = min(len(pairs), len(samples))
         raise UserError(
@@ -209,9 +209,7 @@ def fit_curve(predictions: Array, scores: Array) -> tuple[tuple[float, float], .
     return tuple((x, min(max(y, 0.0), 1.0)) for x, y, _ in knots)
 
 
-def change_pairs(
-    pairs: Sequence[Pair], draw: random.Random, tags: Sequence[str] = ()
-) -> list[Pair]:
+def change_pairs(pairs: Sequence[Pair], rng: random.Random, tags: Sequence[str] = ()) -> list[Pair]:
     """Return pairs whose sources a careless writer could have written, or nobody.
 
     A change is drawn for each pair: of letter case, accents or punctuation, typing errors, other
@@ -219,7 +217,7 @@ def change_pairs(
 
     Args:
         pairs: without contexts.
-        draw: draws the changes.
+        rng: draws the changes.
         tags: words that may begin a source; they are not changed.
     """
     changes: list[Callable[[str, random.Random], str]] = [
@@ -227,7 +225,7 @@ def change_pairs(
         remove_accents,
         change_punctuation,
         make_typo,
-        lambda text, draw: make_typo(make_typo(make_typo(text, draw), draw), draw),
+        lambda text, rng: make_typo(make_typo(make_typo(text, rng), rng), rng),
         _shuffle_words,
         _shuffle_letters,
     ]
@@ -238,24 +236,24 @@ def change_pairs(
     changed = []
     for pair in pairs:
         tag, source = split_tag(pair.source, tags)
-        number = draw.randrange(len(changes) + 1)
+        number = rng.randrange(len(changes) + 1)
         if number < len(changes):
-            changed.append(Pair(tag + changes[number](source, draw), pair.target))
+            changed.append(Pair(tag + changes[number](source, rng), pair.target))
             continue
-        others = draw.choices(by_tag[tag], k=draw.choice((1, 2)))
+        others = rng.choices(by_tag[tag], k=rng.choice((1, 2)))
         sources = [source, *(each.source for each in others)]
         targets = [pair.target, *(each.target for each in others)]
         changed.append(Pair(tag + join_sentences(sources), join_sentences(targets)))
     return changed
 
 
-def _shuffle_words(text: str, draw: random.Random) -> str:
+def _shuffle_words(text: str, rng: random.Random) -> str:
     words = text.split()
-    return " ".join(draw.sample(words, len(words)))
+    return " ".join(rng.sample(words, len(words)))
 
 
-def _shuffle_letters(text: str, draw: random.Random) -> str:
-    return " ".join("".join(draw.sample(word, len(word))) for word in text.split())
+def _shuffle_letters(text: str, rng: random.Random) -> str:
+    return " ".join("".join(rng.sample(word, len(word))) for word in text.split())
 
 
 def observe(translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None) -> list[Sample]:
@@ -294,12 +292,12 @@ def _observe_batch(
     ]
     nothing = np.zeros(0, np.int32)
     outputs = search_without_loops(engine, sources, np.array(limits, np.int32), options, nothing)
-    written = SegmentWriter(tokenizer).write(engine, segments, [each[:1] for each in outputs])
-    measured = measure(engine, tokenizer, lexicon, segments, outputs, written)
-    scores = sentence_scores([best.text for [best] in written], references)
+    translations = SegmentWriter(tokenizer).write(engine, segments, [each[:1] for each in outputs])
+    measured = measure(engine, tokenizer, lexicon, segments, outputs, translations)
+    scores = sentence_scores([best.text for [best] in translations], references)
     samples = []
     for [best], [measures], reference, score in zip(
-        written, measured, references, scores, strict=True
+        translations, measured, references, scores, strict=True
     ):
         is_right = make_word_test(reference)
         labels = [is_right(best.text[word.begin : word.end]) for word in measures.words]

@@ -159,7 +159,7 @@ class QualityModel:
     ) -> list[list[Translation]]:
         """Return translations of segments with confidence and words: see `measure`.
 
-        The source words are characters of `Segment.written`.
+        The source words are characters of `Segment.full_text`.
         """
         measured = measure(engine, tokenizer, self.lexicon, segments, outputs, translations)
         for hypotheses, measures in zip(outputs, measured, strict=True):
@@ -168,9 +168,9 @@ class QualityModel:
         return [
             [
                 self._complete(translation, measures)
-                for translation, measures in zip(written, hypotheses, strict=True)
+                for translation, measures in zip(alternatives, hypotheses, strict=True)
             ]
-            for written, hypotheses in zip(translations, measured, strict=True)
+            for alternatives, hypotheses in zip(translations, measured, strict=True)
         ]
 
     def _complete(self, translation: Translation, measured: Measured) -> Translation:

@@ -28,7 +28,7 @@ from nmt.text.sentences import CLOSING, split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
-    Kept,
+    SlottedText,
     has_letters_outside,
 )
 from nmt.text.terms import Glossary
@@ -64,7 +64,7 @@ class _Sentence(NamedTuple):
     """A sentence to translate."""
 
     text: str  # of `ReadSentence`, and so on
-    kept: Kept
+    slotted: SlottedText
     case: LetterCase
     is_copied: bool
     tag: str  # of the text, with the space after it, if any
@@ -138,7 +138,7 @@ class Segmenter:
         split_texts = [self._split(text) for text in texts]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [sentence.tag + sentence.context + sentence.kept.text for sentence in sentences]
+            [sentence.tag + sentence.context + sentence.slotted.text for sentence in sentences]
         )
         segments = map(self._cut, sentences, encoded)
         return [
@@ -226,13 +226,13 @@ class Segmenter:
         if len(ids) > self.max_tokens and sentence.context:
             # No room for the context: without it, the sentence may stay in one piece.
             sentence = sentence._replace(context="")
-            [ids] = self._tokenizer.encode([sentence.tag + sentence.kept.text])
+            [ids] = self._tokenizer.encode([sentence.tag + sentence.slotted.text])
         if len(ids) <= self.max_tokens or sentence.is_copied:
             before = self._count_before(sentence)
             return [
                 Segment(
                     ids,
-                    *sentence.kept,
+                    *sentence.slotted,
                     sentence.space,
                     sentence.case,
                     sentence.is_copied,
@@ -248,8 +248,8 @@ class Segmenter:
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
         segments = [
-            Segment(np.concatenate([tag, ids]), *kept, case=sentence.case, is_copied=is_copied)
-            for kept, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
+            Segment(np.concatenate([tag, ids]), *slotted, case=sentence.case, is_copied=is_copied)
+            for slotted, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
         ]
         return [replace(segments[0], space=sentence.space), *segments[1:]]
 
@@ -260,7 +260,7 @@ class Segmenter:
         [ids] = self._tokenizer.encode([(sentence.tag + sentence.context).rstrip()])
         return len(ids)
 
-    def _parts(self, text: str, room: int) -> Iterator[tuple[Kept, np.ndarray, bool]]:
+    def _parts(self, text: str, room: int) -> Iterator[tuple[SlottedText, np.ndarray, bool]]:
         """Yield the parts of a text, their ids, at most ``room``, and whether they are copied."""
         spans = self._reader.find_spans(text) if self._slots else []
         width = _WINDOW * room
@@ -273,15 +273,15 @@ class Segmenter:
                 end = self._longest_fit(window, room)
             part = window[:end].strip()
             part_spans = self._reader.find_spans(part)
-            kept, ids = self._reader.keep(part, part_spans), self._encode(part)
+            slotted, ids = self._reader.insert_slots(part, part_spans), self._encode(part)
             begin += end
             is_copied = not has_letters_outside(part, part_spans)
             if len(ids) <= room or is_copied:
-                yield kept, ids, is_copied
+                yield slotted, ids, is_copied
                 continue
             # Only a single character, or a span without a slot, can have more tokens than fit.
             for first in range(0, len(ids), room):
-                yield Kept(part, ()), ids[first : first + room], False
+                yield SlottedText(part, ()), ids[first : first + room], False
 
     def _longest_fit(self, text: str, room: int) -> int:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
@@ -310,7 +310,7 @@ class Segmenter:
     def _encode(self, text: str) -> np.ndarray:
         text = text.strip()
         return self._tokenizer.encode(
-            [self._reader.keep(text, self._reader.find_spans(text)).text]
+            [self._reader.insert_slots(text, self._reader.find_spans(text)).text]
         )[0]
 
 

@@ -46,7 +46,7 @@ class Segment:
         return self.ids[self.context_size :]
 
     @property
-    def written(self) -> str:
+    def full_text(self) -> str:
         """The text with its kept spans."""
         return show_spans(self.text, self.spans)
 
@@ -70,7 +70,7 @@ def show_spans(text: str, spans: Sequence[str]) -> str:
 
 def copy_segment(segment: Segment) -> Translation:
     """Return the translation of a segment that is copied: it costs no search and has no tokens."""
-    return Translation(segment.written, log_prob=0.0, score=0.0, tokens=())
+    return Translation(segment.full_text, log_prob=0.0, score=0.0, tokens=())
 
 
 class SegmentWriter:
@@ -157,7 +157,7 @@ class SegmentWriter:
             text = restore_spans(space_slots(segment.text, text, segment.spans), segment.spans)[0]
         begin_text = show_spans(prefix.text, segment.spans)
         if text.startswith(begin_text):
-            text = prefix.written + text.removeprefix(begin_text)
+            text = prefix.full_text + text.removeprefix(begin_text)
         return Translation(
             text,
             hypothesis.log_prob,

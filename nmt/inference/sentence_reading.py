@@ -14,7 +14,7 @@ from nmt.text.scripts import has_capital_nouns
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
-    Kept,
+    SlottedText,
     find_spans,
     has_letters_outside,
     keep_spans,
@@ -30,7 +30,7 @@ class ReadSentence(NamedTuple):
     """A sentence as a model reads it."""
 
     text: str  # cleaned, in the letter case that the model reads
-    kept: Kept  # the text with slots, as many as the tokenizer has
+    slotted: SlottedText  # with slots, as many as the tokenizer has
     case: LetterCase  # of the given sentence
     is_copied: bool  # nothing but kept spans and marks
 
@@ -82,10 +82,11 @@ class SentenceReader:
             is_ordinary = case is LetterCase.ORDINARY
             text = self._words.correct(text, stays, accents_only=not is_ordinary)
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
-        kept = self.keep(text, spans)
+        slotted = self.insert_slots(text, spans)
         if case is not LetterCase.ORDINARY and len(text) == len(given):
-            kept = kept._replace(values=self.keep(given, spans).values)  # as they were written
-        return ReadSentence(text, kept, case, is_copied=not has_letters_outside(text, spans))
+            in_given_case = self.insert_slots(given, spans).values
+            slotted = slotted._replace(values=in_given_case)
+        return ReadSentence(text, slotted, case, is_copied=not has_letters_outside(text, spans))
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, unseen names among them.
@@ -98,8 +99,9 @@ class SentenceReader:
         spans, terms, stays = self._find_terms(text, list(find_spans(text)))
         if self._words is not None and self._keeps_names:
             spans += self._words.find_names(text, stays)
-        kept = (match for match in terms if match.term.is_kept)
-        spans += (each[:2] for each in kept if keeps_terms or not self._is_known(each.term.source))
+        for begin, end, term, _ in terms:
+            if term.is_kept and (keeps_terms or not self._is_known(term.source)):
+                spans.append((begin, end))
         return sorted(spans)
 
     def _has_names(self, title: str) -> bool:
@@ -112,10 +114,10 @@ class SentenceReader:
         words = self._words
         return words is not None and all(word in words.counts for word in term.lower().split())
 
-    def keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
+    def insert_slots(self, text: str, spans: Sequence[tuple[int, int]]) -> SlottedText:
         """Return a text with slots, as many as the tokenizer has."""
         if not self._slots or not spans:
-            return Kept(text, ())
+            return SlottedText(text, ())
         return keep_spans(text, spans, self._slots)
 
     def _find_terms(

@@ -242,12 +242,12 @@ class TermForcer:
 
 
 def _locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMatch, int, int]]:
-    """Yield the terms of `Segment.written`, and where [first, end) each is in the segment's text.
+    """Yield the terms of `Segment.full_text`, and where [first, end) each is in the segment's text.
 
     A term inside of a kept span, such as an address, is left out.
     """
-    written, origins = expand_slots(segment.text, segment.spans)
-    for match in glossary.find(written):
+    full_text, origins = expand_slots(segment.text, segment.spans)
+    for match in glossary.find(full_text):
         first, last = origins[match.begin], origins[match.end - 1]
         begins_inside = match.begin > 0 and origins[match.begin - 1] == first
         ends_inside = match.end < len(origins) and origins[match.end] == last

@@ -29,7 +29,7 @@ class LinkedWord(NamedTuple):
     begin: int
     end: int
     rows: list[int]  # indices of its tokens; none if no token wrote it
-    sources: tuple[Span, ...]  # characters of `Segment.written`
+    sources: tuple[Span, ...]  # characters of `Segment.full_text`
 
 
 def add_words(
@@ -50,15 +50,15 @@ def add_words(
     """
     pairs = [
         (segment, translation)
-        for segment, written in zip(segments, translations, strict=True)
-        for translation in written
+        for segment, alternatives in zip(segments, translations, strict=True)
+        for translation in alternatives
     ]
     sources = [segment.ids for segment, _ in pairs]
     targets = [np.asarray(translation.tokens[:-1], np.int32) for _, translation in pairs]
     try:
         alignments = engine.align(sources, targets)
     except UserError:  # without attention: an ensemble
-        return [list(written) for written in translations]
+        return [list(alternatives) for alternatives in translations]
     linked = iter(
         replace(
             translation,
@@ -69,7 +69,7 @@ def add_words(
         )
         for (segment, translation), weights in zip(pairs, alignments, strict=True)
     )
-    return [[next(linked) for _ in written] for written in translations]
+    return [[next(linked) for _ in alternatives] for alternatives in translations]
 
 
 def link_words(
@@ -86,11 +86,12 @@ def link_words(
     tokens = translation.tokens[:-1]
     output, owners = find_owners(tokenizer.target, tokens)
     text, origins = expand_slots(output, segment.spans)
-    written = [origins[at] if at >= 0 else -1 for at in match_characters(translation.text, text)]
+    matched = match_characters(translation.text, text)
+    output_indices = [origins[at] if at >= 0 else -1 for at in matched]
     source_spans, columns = find_source_words(segment, tokenizer)
     words = []
-    for begin, end in _join_kept(find_words(translation.text), written, output):
-        rows = sorted({owners[at] for at in written[begin:end] if at >= 0})
+    for begin, end in _join_kept(find_words(translation.text), output_indices, output):
+        rows = sorted({owners[at] for at in output_indices[begin:end] if at >= 0})
         sources: tuple[Span, ...] = ()
         if rows:
             row = weights[rows].mean(0)
@@ -127,18 +128,18 @@ def choose_sources(weights: Array, end: float) -> list[int]:
     return np.flatnonzero(weights >= least).tolist()
 
 
-def _join_kept(words: Sequence[Span], written: Sequence[int], output: str) -> list[Span]:
+def _join_kept(words: Sequence[Span], output_indices: Sequence[int], output: str) -> list[Span]:
     """Return the words of a translation; those of one kept span are one word.
 
     Args:
         words: of the translation.
-        written: for each of its characters the index in the output that it was written for, or -1.
+        output_indices: for each character the index in the output that it stands for, or -1.
         output: with slots.
     """
     joined: list[Span] = []
     for begin, end in words:
-        at = written[begin]
-        if joined and at >= 0 and output[at] in SLOTS and written[joined[-1][0]] == at:
+        at = output_indices[begin]
+        if joined and at >= 0 and output[at] in SLOTS and output_indices[joined[-1][0]] == at:
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((begin, end))
@@ -146,7 +147,7 @@ def _join_kept(words: Sequence[Span], written: Sequence[int], output: str) -> li
 
 
 def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:
-    """Return the words of `Segment.written`, and the share of each token that belongs to each.
+    """Return the words of `Segment.full_text`, and the share of each token that belongs to each.
 
     The shares are [S - 1, words]; the tokens of a tag belong to no word.
     """
@@ -157,8 +158,8 @@ def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span
         return [], np.zeros((len(segment.ids), 0))
     shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
     _, origins = expand_slots(segment.text, segment.spans)
-    written = []
+    full_spans = []
     for begin, end in words:
         first = int(np.searchsorted(origins, begin))
-        written.append((first, int(np.searchsorted(origins, end))))
-    return written, shares
+        full_spans.append((first, int(np.searchsorted(origins, end))))
+    return full_spans, shares

@@ -32,7 +32,7 @@ class Sentence(NamedTuple):
 
     begin: int  # characters [begin, end) of the translation
     end: int
-    source: str  # the sentence that was translated: `Segment.written`
+    source: str  # the sentence that was translated: `Segment.full_text`
 
 
 class JoinedText(NamedTuple):
@@ -84,7 +84,7 @@ class SegmentTranslator:
         Args:
             text: the text.
             glossary: its terms are not corrected; None: no glossary.
-            prefixes: what translations begin with, by sentence (`Segment.written`): see
+            prefixes: what translations begin with, by sentence (`Segment.full_text`): see
                 `Pipeline.begin_with`. Other sentences than those of the text are ignored.
 
         Raises:
@@ -94,8 +94,8 @@ class SegmentTranslator:
         if not prefixes:
             return segmented
         prefixed = (
-            self._begin_with(segment, prefixes[segment.written])
-            if segment.written in prefixes
+            self._begin_with(segment, prefixes[segment.full_text])
+            if segment.full_text in prefixes
             else segment
             for segment in segmented.segments
         )
@@ -205,5 +205,5 @@ def _locate(
         best = max(translations, key=lambda each: each.score)  # as `Joiner.join_best` chooses
         begin = translation.index(best.text, end)
         end = begin + len(best.text)
-        sentences.append(Sentence(begin, end, segment.written))
+        sentences.append(Sentence(begin, end, segment.full_text))
     return sentences

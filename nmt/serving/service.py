@@ -199,7 +199,7 @@ class Service:
         prefixes = {body.sentence: "".join(begin)}
         [text] = await self._segment([body.text], glossary, prefixes)
         for number, segment in enumerate(text.segments):
-            if segment.written == body.sentence:
+            if segment.full_text == body.sentence:
                 return text, number
         raise HTTPException(422, "sentence must be a sentence of text: see `sentences`")
 
@@ -310,7 +310,7 @@ def _sentence_events(
 
     def deliver(item: int, translations: list[Translation]) -> None:
         text, sentence, segment = sentences[item]
-        content = {"text": text, "sentence": sentence, "source": segment.written}
+        content = {"text": text, "sentence": sentence, "source": segment.full_text}
         content["space"] = segment.space
         emit("sentence", content | {"translation": translations[0].text})
 

@@ -42,7 +42,7 @@ _NUMBER_WORDS = {
 }
 
 
-def remove_accents(text: str, draw: random.Random) -> str:
+def remove_accents(text: str, rng: random.Random) -> str:
     """Return a text without accents; ``ñ`` becomes ``n``."""
     if text.isascii():
         return text
@@ -51,11 +51,11 @@ def remove_accents(text: str, draw: random.Random) -> str:
     return normalize("NFC", re.sub("(?<![иИ])[\u0300-\u036f]", "", normalize("NFD", text)))
 
 
-def change_punctuation(text: str, draw: random.Random) -> str:
+def change_punctuation(text: str, rng: random.Random) -> str:
     """Return a text without its opening, final or all marks, or with doubled final ones."""
-    way = draw.random()
+    way = rng.random()
     if way < 0.15:
-        return _DOUBLED.sub(lambda match: match[1][0] * draw.randint(2, 4), text)
+        return _DOUBLED.sub(lambda match: match[1][0] * rng.randint(2, 4), text)
     if way < 0.9:
         text = text.translate(dict.fromkeys(map(ord, _OPENING)))
     if way > 0.35:
@@ -85,15 +85,15 @@ def _list_neighbors() -> dict[str, str]:
 _NEIGHBORS = _list_neighbors()
 
 
-def make_typo(text: str, draw: random.Random) -> str:
+def make_typo(text: str, rng: random.Random) -> str:
     """Return a text with one typing error, in a word of four letters or more, if it has one."""
     words = list(_TYPING.finditer(text))
     if not words:
         return text
-    word = draw.choice(words)
-    at = draw.randrange(word.start(), word.end() - 1)
+    word = rng.choice(words)
+    at = rng.randrange(word.start(), word.end() - 1)
     pair, rest = text[at : at + 2], text[at + 2 :]
-    kind = draw.randrange(4)
+    kind = rng.randrange(4)
     if kind == 0:
         pair = pair[::-1]
     elif kind == 1:
@@ -101,13 +101,13 @@ def make_typo(text: str, draw: random.Random) -> str:
     elif kind == 2:
         pair = pair[0] + pair
     else:
-        pair = draw.choice(_NEIGHBORS.get(pair[0].lower(), pair[0])) + pair[1]
+        pair = rng.choice(_NEIGHBORS.get(pair[0].lower(), pair[0])) + pair[1]
     return text[:at] + pair + rest
 
 
-def change_case(text: str, draw: random.Random) -> str:
+def change_case(text: str, rng: random.Random) -> str:
     """Return a text in capitals, in title case or in lower case."""
-    return draw.choice((str.upper, str.title, str.lower))(text)
+    return rng.choice((str.upper, str.title, str.lower))(text)
 
 
 class TextNoise:
@@ -123,18 +123,18 @@ class TextNoise:
         words = [_NUMBER_WORDS.get(primary_subtag(name), "") for name in languages]
         self._numbers = dict(zip(*(text.split() for text in words), strict=False))
 
-    def change(self, source: str, target: str, kinds: Collection[str], draw: random.Random) -> Pair:
+    def change(self, source: str, target: str, kinds: Collection[str], rng: random.Random) -> Pair:
         """Return a pair with all these kinds of change, of `nmt.config.noise.NoiseConfig`."""
         if "quotes" in kinds:
-            source, target = (draw.choice(_QUOTES).format(text) for text in (source, target))
+            source, target = (rng.choice(_QUOTES).format(text) for text in (source, target))
         if "spans" in kinds and self._slots:
-            source, target = self._insert_slots(source, target, draw)
+            source, target = self._insert_slots(source, target, rng)
         for kind, change in SOURCE_CHANGES.items():
             if kind in kinds:
-                source = change(source, draw)
+                source = change(source, rng)
         return source, target
 
-    def _insert_slots(self, source: str, target: str, draw: random.Random) -> Pair:
+    def _insert_slots(self, source: str, target: str, rng: random.Random) -> Pair:
         """Put slots in place of names and numbers that both sides share, or beside the sentence."""
         free = [slot for slot in self._slots if slot not in source and slot not in target]
         shared = [(name, name) for name in _shared_names(source, target)]
@@ -143,25 +143,25 @@ class TextNoise:
             for word in _WORD.findall(source.lower())
             if word in self._numbers and _occurs_once(word, self._numbers[word], source, target)
         ]
-        draw.shuffle(shared)
-        for word, translation in shared[: draw.choice((1, 2, 3))]:
-            if len(free) > 1 and draw.random() < _TAGGED_RATE:
+        rng.shuffle(shared)
+        for word, translation in shared[: rng.choice((1, 2, 3))]:
+            if len(free) > 1 and rng.random() < _TAGGED_RATE:
                 first, last = free.pop(), free.pop()
                 source = _replace(word, f"{first}{word}{last}", source)
                 target = _replace(translation, f"{first}{translation}{last}", target)
             elif free:
-                slot = _decorate(free.pop(), draw)
+                slot = _decorate(free.pop(), rng)
                 source, target = _replace(word, slot, source), _replace(translation, slot, target)
-        for _ in range((not shared) + (draw.random() < _BESIDE_RATE)):
+        for _ in range((not shared) + (rng.random() < _BESIDE_RATE)):
             if free:
-                source, target = _place_beside(source, target, free.pop(), draw)
-        return self._number_slots(source, target, draw)
+                source, target = _place_beside(source, target, free.pop(), rng)
+        return self._number_slots(source, target, rng)
 
-    def _number_slots(self, source: str, target: str, draw: random.Random) -> Pair:
+    def _number_slots(self, source: str, target: str, rng: random.Random) -> Pair:
         """Number slots in the order of the source, as in use; sometimes from a later one on."""
         used = list(dict.fromkeys(sign for sign in source if sign in self._slots))
         spare = len(self._slots) - len(used)
-        first = draw.randint(0, spare) if draw.random() < _LATER_RATE else 0
+        first = rng.randint(0, spare) if rng.random() < _LATER_RATE else 0
         numbers = {ord(slot): self._slots[number] for number, slot in enumerate(used, first)}
         return source.translate(numbers), target.translate(numbers)
 
@@ -204,16 +204,16 @@ def _whole_word(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-]){word}(?![\w-])", re.IGNORECASE)
 
 
-def _decorate(slot: str, draw: random.Random) -> str:
+def _decorate(slot: str, rng: random.Random) -> str:
     """Return a slot, sometimes with quotes or brackets around it."""
-    if draw.random() > _QUOTED_RATE:
+    if rng.random() > _QUOTED_RATE:
         return slot
-    return draw.choice((*_QUOTES, "({})", "'{}'")).format(slot)
+    return rng.choice((*_QUOTES, "({})", "'{}'")).format(slot)
 
 
-def _place_beside(source: str, target: str, slot: str, draw: random.Random) -> Pair:
+def _place_beside(source: str, target: str, slot: str, rng: random.Random) -> Pair:
     """Put a slot before or after a sentence, on both sides alike, each with its spacing."""
-    way = draw.choice(("{} {}", "{}: {}", "end", "end", "colon", "after"))
+    way = rng.choice(("{} {}", "{}: {}", "end", "end", "colon", "after"))
     if way == "after":
         way = "{1} {0}"
     joint = ": " if way == "colon" else " "

@@ -119,8 +119,8 @@ def _span_or_word() -> re.Pattern[str]:
     return re.compile(f"({SPAN})|{WORD}", re.ASCII)
 
 
-class Kept(NamedTuple):
-    """A text whose kept spans are replaced by slots."""
+class SlottedText(NamedTuple):
+    """A text with slots in place of its kept spans."""
 
     text: str
     values: tuple[str, ...]  # the spans, by number of their slot
@@ -160,7 +160,9 @@ def has_letters_outside(text: str, spans: Sequence[tuple[int, int]]) -> bool:
     return any(map(str.isalpha, text[end:]))
 
 
-def keep_spans(text: str, spans: Sequence[tuple[int, int]], slots: Sequence[str] = SLOTS) -> Kept:
+def keep_spans(
+    text: str, spans: Sequence[tuple[int, int]], slots: Sequence[str] = SLOTS
+) -> SlottedText:
     """Replace spans by slots; those for which no slot is left stay as they are.
 
     Args:
@@ -175,7 +177,7 @@ def keep_spans(text: str, spans: Sequence[tuple[int, int]], slots: Sequence[str]
         parts += [text[end:first], slot]
         values.append(text[first:last])
         end = last
-    return Kept("".join([*parts, text[end:]]), tuple(values))
+    return SlottedText("".join([*parts, text[end:]]), tuple(values))
 
 
 def is_intact(text: str, count: int) -> bool:
@@ -259,15 +261,15 @@ def _find_inverted(text: str, spans: Sequence[str]) -> list[tuple[int, int]]:
     pairs = _match_tags(spans)
     if not pairs:
         return []
-    written = [SLOTS.index(slot) for slot in _SLOT.findall(text)]
-    in_text = [spans[number] for number in written if number < len(spans)]
+    numbers = [SLOTS.index(slot) for slot in _SLOT.findall(text)]
+    in_text = [spans[number] for number in numbers if number < len(spans)]
     if len(_match_tags(in_text)) == len(pairs):
         return []
     return [
         (start, end)
         for start, end in pairs
-        if written.count(start) == written.count(end) == 1
-        and written.index(end) < written.index(start)
+        if numbers.count(start) == numbers.count(end) == 1
+        and numbers.index(end) < numbers.index(start)
     ]
 
 

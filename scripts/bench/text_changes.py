@@ -26,18 +26,18 @@ _LONGEST_LOOP = 4  # words in a group that repeats
 _REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
 
 
-def to_title_case(text: str, draw: random.Random) -> str:
+def to_title_case(text: str, rng: random.Random) -> str:
     """Return a text whose words all begin with a capital."""
     return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)
 
 
-def without_accents(text: str, draw: random.Random) -> str:
+def without_accents(text: str, rng: random.Random) -> str:
     """Return a text of letters without marks; ñ becomes n."""
     letters = unicodedata.normalize("NFKD", text)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
-def without_outer_marks(text: str, draw: random.Random) -> str:
+def without_outer_marks(text: str, rng: random.Random) -> str:
     """Return a text without ¿ and ¡, and without the marks at its end."""
     return text.replace("¿", "").replace("¡", "").rstrip(FINAL_MARKS).strip()
 
@@ -52,9 +52,9 @@ def without_punctuation(text: str) -> str:
     return " ".join("".join(letters).split())
 
 
-def to_bare_words(text: str, draw: random.Random) -> str:
+def to_bare_words(text: str, rng: random.Random) -> str:
     """Return a text in lower case, without accents and punctuation."""
-    return without_punctuation(without_accents(text, draw).lower())
+    return without_punctuation(without_accents(text, rng).lower())
 
 
 def list_neighbors(key: str) -> str:
@@ -76,32 +76,32 @@ def list_neighbors(key: str) -> str:
     )
 
 
-def mistype(text: str, draw: random.Random) -> str:
+def mistype(text: str, rng: random.Random) -> str:
     """Return a text with one typing error, in a word of three letters or more, if it has one."""
     words = list(_TYPED.finditer(text))
     if not words:
         return text
-    word = draw.choice(words)
+    word = rng.choice(words)
     variants = [
-        variant for variant in _list_mistypings(word[0], draw) if variant not in ("", word[0])
+        variant for variant in _list_mistypings(word[0], rng) if variant not in ("", word[0])
     ]
-    return text[: word.start()] + draw.choice(variants) + text[word.end() :]
+    return text[: word.start()] + rng.choice(variants) + text[word.end() :]
 
 
-def _list_mistypings(word: str, draw: random.Random) -> Iterator[str]:
+def _list_mistypings(word: str, rng: random.Random) -> Iterator[str]:
     """Yield a word with a swapped, missing, doubled, wrong and additional letter."""
-    at = draw.randrange(len(word) - 1)
+    at = rng.randrange(len(word) - 1)
     yield word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-    at = draw.randrange(len(word))
+    at = rng.randrange(len(word))
     yield word[:at] + word[at + 1 :]
-    at = draw.randrange(len(word))
+    at = rng.randrange(len(word))
     yield word[:at] + word[at] + word[at:]
-    at = draw.randrange(len(word))
+    at = rng.randrange(len(word))
     neighbors = list_neighbors(word[at].lower())
     if neighbors:
-        pressed = draw.choice(neighbors)
+        pressed = rng.choice(neighbors)
         yield word[:at] + (pressed.upper() if word[at].isupper() else pressed) + word[at + 1 :]
-        yield word[: at + 1] + draw.choice(neighbors) + word[at + 1 :]
+        yield word[: at + 1] + rng.choice(neighbors) + word[at + 1 :]
 
 
 def strip_quotes(text: str) -> str:
@@ -111,9 +111,9 @@ def strip_quotes(text: str) -> str:
 
 # Name in the table -> change.
 CHANGES: dict[str, Change] = {
-    "ALL CAPS": lambda text, draw: text.upper(),
+    "ALL CAPS": lambda text, rng: text.upper(),
     "Title Case": to_title_case,
-    "lower case": lambda text, draw: text.lower(),
+    "lower case": lambda text, rng: text.lower(),
     "no accents": without_accents,
     "no ¿, ¡ and final mark": without_outer_marks,
     "lower case, no accents, no punctuation": to_bare_words,

@@ -81,48 +81,46 @@ def read_table(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in lines if line and not line.startswith("# ")]
 
 
-def _email(draw: random.Random) -> str:
-    first, last = draw.sample(_NAMES, 2)
-    user = draw.choice(
-        (f"{first}.{last}", f"{first}_{last}", f"{first}{draw.randint(1, 99)}", first)
-    )
-    user = draw.choice((user, user, user, user.title(), f"{user}+{draw.choice(_WORDS)}"))
-    return f"{user}@{draw.choice(_WORDS)}.{draw.choice(_DOMAINS)}"
+def _email(rng: random.Random) -> str:
+    first, last = rng.sample(_NAMES, 2)
+    user = rng.choice((f"{first}.{last}", f"{first}_{last}", f"{first}{rng.randint(1, 99)}", first))
+    user = rng.choice((user, user, user, user.title(), f"{user}+{rng.choice(_WORDS)}"))
+    return f"{user}@{rng.choice(_WORDS)}.{rng.choice(_DOMAINS)}"
 
 
-def _url(draw: random.Random) -> str:
-    begin = draw.choice(("https://", "https://www.", "http://", "www."))
-    first, last = draw.sample(_WORDS, 2)
-    path = draw.choice(
+def _url(rng: random.Random) -> str:
+    begin = rng.choice(("https://", "https://www.", "http://", "www."))
+    first, last = rng.sample(_WORDS, 2)
+    path = rng.choice(
         (
             "",
             f"/{last}",
             f"/{first}/{last}.html",
-            f"/{last}?id={draw.randint(1, 9999)}",
-            f"/{last}/{draw.randint(2000, 2030)}/#{first}",
+            f"/{last}?id={rng.randint(1, 9999)}",
+            f"/{last}/{rng.randint(2000, 2030)}/#{first}",
             f"/{first}-{last}/",
         )
     )
-    return f"{begin}{first}-{draw.choice(_NAMES)}.{draw.choice(_DOMAINS)}{path}"
+    return f"{begin}{first}-{rng.choice(_NAMES)}.{rng.choice(_DOMAINS)}{path}"
 
 
-def _number(draw: random.Random) -> str:
-    digits = draw.randint(2, 5)
-    number = draw.randrange(10 ** (digits - 1), 10**digits)
-    return draw.choice(
+def _number(rng: random.Random) -> str:
+    digits = rng.randint(2, 5)
+    number = rng.randrange(10 ** (digits - 1), 10**digits)
+    return rng.choice(
         (
             *(f"{number}",) * 4,
-            f"{draw.randint(1, 99)},{draw.randint(1, 99)}",
-            f"{draw.randint(2, 99)}.{draw.randint(100, 999)}",
-            f"{draw.randint(2, 99)}%",
-            f"{draw.randint(0, 23)}:{draw.randint(10, 59)}",
+            f"{rng.randint(1, 99)},{rng.randint(1, 99)}",
+            f"{rng.randint(2, 99)}.{rng.randint(100, 999)}",
+            f"{rng.randint(2, 99)}%",
+            f"{rng.randint(0, 23)}:{rng.randint(10, 59)}",
         )
     )
 
 
-def _date(draw: random.Random) -> str:
-    day, month, year = draw.randint(1, 28), draw.randint(1, 12), draw.randint(1950, 2035)
-    return draw.choice(
+def _date(rng: random.Random) -> str:
+    day, month, year = rng.randint(1, 28), rng.randint(1, 12), rng.randint(1950, 2035)
+    return rng.choice(
         (
             f"{day}/{month}/{year}",
             f"{day:02}/{month:02}/{year}",
@@ -134,48 +132,44 @@ def _date(draw: random.Random) -> str:
     )
 
 
-def _file_name(draw: random.Random) -> str:
-    first, last = draw.sample(_WORDS, 2)
-    name = draw.choice(
-        (first, f"{first}_{last}", f"{first}-{draw.randint(1, 2030)}", first.title())
-    )
-    folder = draw.choice(("", "", "", f"{last}/", f"/home/{draw.choice(_NAMES)}/", "C:\\temp\\"))
-    return f"{folder}{name}.{draw.choice(_EXTENSIONS)}"
+def _file_name(rng: random.Random) -> str:
+    first, last = rng.sample(_WORDS, 2)
+    name = rng.choice((first, f"{first}_{last}", f"{first}-{rng.randint(1, 2030)}", first.title()))
+    folder = rng.choice(("", "", "", f"{last}/", f"/home/{rng.choice(_NAMES)}/", "C:\\temp\\"))
+    return f"{folder}{name}.{rng.choice(_EXTENSIONS)}"
 
 
-def _placeholder(draw: random.Random) -> str:
-    return draw.choice(_PLACEHOLDERS).format(draw.choice(_FIELDS), draw.randint(0, 9))
+def _placeholder(rng: random.Random) -> str:
+    return rng.choice(_PLACEHOLDERS).format(rng.choice(_FIELDS), rng.randint(0, 9))
 
 
-def _code(draw: random.Random) -> str:
-    form = draw.choice(_CODE)
-    return f"`{form.format(draw.choice(_FIELDS), draw.choice(_WORDS), draw.randint(0, 99))}`"
+def _code(rng: random.Random) -> str:
+    form = rng.choice(_CODE)
+    return f"`{form.format(rng.choice(_FIELDS), rng.choice(_WORDS), rng.randint(0, 99))}`"
 
 
-def _hashtag(draw: random.Random) -> str:
-    words = draw.sample(_WORDS, 2)
-    return "#" + draw.choice(
-        (words[0], "".join(words).title(), words[0].title() + words[1].title())
-    )
+def _hashtag(rng: random.Random) -> str:
+    words = rng.sample(_WORDS, 2)
+    return "#" + rng.choice((words[0], "".join(words).title(), words[0].title() + words[1].title()))
 
 
-def _name(draw: random.Random) -> str:
-    return draw.choice(read_table(FOLDER / "rare_names.txt"))[0]
+def _name(rng: random.Random) -> str:
+    return rng.choice(read_table(FOLDER / "rare_names.txt"))[0]
 
 
 # Kind -> what draws a span. A pair of tags is two spans.
 KINDS: dict[str, Callable[[random.Random], Values]] = {
-    "e-mail": lambda draw: (_email(draw),),
-    "URL": lambda draw: (_url(draw),),
-    "number": lambda draw: (_number(draw),),
-    "date": lambda draw: (_date(draw),),
-    "placeholder": lambda draw: (_placeholder(draw),),
-    "code": lambda draw: (_code(draw),),
-    "file name": lambda draw: (_file_name(draw),),
-    "hashtag": lambda draw: (_hashtag(draw),),
-    "emoji": lambda draw: (draw.choice(_EMOJI),),
-    TAG_PAIR: lambda draw: draw.choice(_PAIRS),
-    NAME: lambda draw: (_name(draw),),
+    "e-mail": lambda rng: (_email(rng),),
+    "URL": lambda rng: (_url(rng),),
+    "number": lambda rng: (_number(rng),),
+    "date": lambda rng: (_date(rng),),
+    "placeholder": lambda rng: (_placeholder(rng),),
+    "code": lambda rng: (_code(rng),),
+    "file name": lambda rng: (_file_name(rng),),
+    "hashtag": lambda rng: (_hashtag(rng),),
+    "emoji": lambda rng: (rng.choice(_EMOJI),),
+    TAG_PAIR: lambda rng: rng.choice(_PAIRS),
+    NAME: lambda rng: (_name(rng),),
 }
 
 
@@ -197,11 +191,11 @@ def draw_carriers(
     templates = [text for name, text in table if name == kind]
     carriers = []
     for index in range(count):
-        draw = random.Random(f"{seed} {kind} {index}")
+        rng = random.Random(f"{seed} {kind} {index}")
         for _ in range(_ATTEMPTS):
-            spans = KINDS[kind](draw)
+            spans = KINDS[kind](rng)
             if index % 2 or not templates:
-                text = _insert(kind, spans, *draw.choice(pairs), draw)
+                text = _insert(kind, spans, *rng.choice(pairs), rng)
             else:
                 text = _fill(templates[index // 2 % len(templates)], kind, spans)
             if contains_once(text, spans):
@@ -238,21 +232,21 @@ def _as_whole(span: str) -> str:
     return f"(?<!{begin}){re.escape(span)}(?!{end})"
 
 
-def _insert(kind: str, spans: Values, source: str, reference: str, draw: random.Random) -> str:
+def _insert(kind: str, spans: Values, source: str, reference: str, rng: random.Random) -> str:
     """Return a test sentence with spans: in place of a word, or before, inside or after it."""
     if kind == TAG_PAIR:
-        return _wrap_words(source, spans, draw)
+        return _wrap_words(source, spans, rng)
     bare = source.rstrip(FINAL_MARKS)
     mark = source[len(bare) :]
     if kind == "emoji":
         templates: tuple[str, ...] = ("{span} {text}", "{text} {span}", "{bare} {span}{mark}")
     else:
         words = _list_replaceable(kind, source, reference)
-        if words and (kind == NAME or draw.random() < _SUBSTITUTED):
-            word = draw.choice(words)
+        if words and (kind == NAME or rng.random() < _SUBSTITUTED):
+            word = rng.choice(words)
             return source[: word.start()] + spans[0] + source[word.end() :]
         templates = _INSIDE if kind == NAME else (*_BEFORE, *_INSIDE, *_AFTER)
-    return draw.choice(templates).format(span=spans[0], text=source, bare=bare, mark=mark)
+    return rng.choice(templates).format(span=spans[0], text=source, bare=bare, mark=mark)
 
 
 def _list_replaceable(kind: str, source: str, reference: str) -> list[re.Match[str]]:
@@ -263,12 +257,12 @@ def _list_replaceable(kind: str, source: str, reference: str) -> list[re.Match[s
     return [word for word in _CAPITALIZED.finditer(source) if word[0] in words]
 
 
-def _wrap_words(text: str, tags: Values, draw: random.Random) -> str:
+def _wrap_words(text: str, tags: Values, rng: random.Random) -> str:
     """Return a text with tags around one to three words in a row."""
     words = list(_WORD.finditer(text))
     if not words:
         return text
-    first = draw.randrange(len(words))
-    last = min(first + draw.randrange(3), len(words) - 1)
+    first = rng.randrange(len(words))
+    last = min(first + rng.randrange(3), len(words) - 1)
     begin, end = words[first].start(), words[last].end()
     return text[:begin] + tags[0] + text[begin:end] + tags[1] + text[end:]

@@ -115,12 +115,12 @@ def naive_phrases(links: set[tuple[int, int]], mutual: set[tuple[int, int]], siz
 
 @pytest.mark.parametrize("seed", range(40))
 def test_phrases_are_those_of_the_definition(seed: int) -> None:
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     size = 8
     words = Words.split([" ".join(f"w{chr(97 + i)}" for i in range(size))])
     # `size` is the mark at the end of the text: not aligned.
     best_sources, best_targets = (
-        np.array([draw.choice([i, i, size, draw.randrange(size)]) for i in range(size)] + [size])
+        np.array([rng.choice([i, i, size, rng.randrange(size)]) for i in range(size)] + [size])
         for _ in range(2)
     )
     forward = {(int(s), t) for t, s in enumerate(best_sources) if s < size and t < size}

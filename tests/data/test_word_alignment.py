@@ -22,8 +22,8 @@ def test_words_know_their_places_and_neighbors() -> None:
 
 def test_words_are_aligned_whatever_their_order() -> None:
     names = [f"{a}{b}" for a in "abcde" for b in "fghij"]
-    draw = np.random.default_rng(1)
-    texts = [draw.choice(names, 5, replace=False) for _ in range(300)]
+    rng = np.random.default_rng(1)
+    texts = [rng.choice(names, 5, replace=False) for _ in range(300)]
     source = Words.split(" ".join(words) for words in texts)
     # Translated backwards, with a word of no source, and without one of the sources.
     target = Words.split(

@@ -57,10 +57,10 @@ def test_a_lexicon_overrules_attention_and_rare_tokens_follow_it() -> None:
 
 @given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 9), st.booleans())
 def test_rows_sum_to_one(seed: int, rows: int, columns: int, has_lexicon: bool) -> None:
-    draw = np.random.default_rng(seed)
-    attention = draw.dirichlet(np.full(columns, 0.1), rows)
-    attention[:, draw.integers(columns)] = 0
-    source, target = draw.integers(4, 9, columns - 1), draw.integers(4, 9, rows - 1)
+    rng = np.random.default_rng(seed)
+    attention = rng.dirichlet(np.full(columns, 0.1), rows)
+    attention[:, rng.integers(columns)] = 0
+    source, target = rng.integers(4, 9, columns - 1), rng.integers(4, 9, rows - 1)
     lexicon = make_lexicon({(5, 6): 0.5, (6, 6): 1.0}) if has_lexicon else None
     weights = Aligner(lexicon).align(attention, source, target)
     assert weights.shape == (rows, columns)

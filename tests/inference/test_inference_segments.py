@@ -283,7 +283,7 @@ def test_a_prefix_of_a_segment_keeps_its_spans_and_letter_case(tokenizer: Tokeni
     [segment] = translator.segmenter.segment("CUESTA 1200 EUROS HOY.").segments
     assert segment.spans == ("1200",)
     begun = translator.pipeline.begin_with(segment, "IT COSTS 1200 ")
-    assert begun.prefix.written == "IT COSTS 1200"
+    assert begun.prefix.full_text == "IT COSTS 1200"
     assert begun.prefix.text == f"It costs {SLOTS[0]}"
     [[translation]] = translator.pipeline.search_segments([begun], SearchRequest(1))
     assert translation.text.startswith("IT COSTS 1200 ")

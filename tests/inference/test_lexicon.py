@@ -16,8 +16,8 @@ MANY = 300
 
 def translated_pairs(seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Sentences whose token n becomes n + 100, in reverse order, with a token 99 of no source."""
-    draw = np.random.default_rng(seed)
-    sources = [draw.choice(np.arange(4, 30), draw.integers(1, 8)) for _ in range(MANY)]
+    rng = np.random.default_rng(seed)
+    sources = [rng.choice(np.arange(4, 30), rng.integers(1, 8)) for _ in range(MANY)]
     targets = [np.append(source[::-1] + 100, 99) for source in sources]
     return sources, targets
 

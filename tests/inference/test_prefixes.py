@@ -10,7 +10,7 @@ from nmt.text.spans import SLOTS
 
 
 @pytest.mark.parametrize(
-    ("written", "spans", "case", "text"),
+    ("full_text", "spans", "case", "text"),
     [
         ("The car costs 1200", ("1200",), LetterCase.ORDINARY, f"The car costs {SLOTS[0]}"),
         ("Of 120 and 12", ("12",), LetterCase.ORDINARY, f"Of 120 and {SLOTS[0]}"),
@@ -23,10 +23,10 @@ from nmt.text.spans import SLOTS
     ],
 )
 def test_a_prefix_is_what_the_model_writes(
-    written: str, spans: tuple[str, ...], case: LetterCase, text: str
+    full_text: str, spans: tuple[str, ...], case: LetterCase, text: str
 ) -> None:
-    prefix = make_prefix(written, spans, case)
-    assert (prefix.written, prefix.text) == (written, text)
+    prefix = make_prefix(full_text, spans, case)
+    assert (prefix.full_text, prefix.text) == (full_text, text)
 
 
 def test_a_complete_word_is_not_continued() -> None:

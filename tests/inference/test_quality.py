@@ -49,8 +49,8 @@ def model() -> QualityModel:
 
 
 def test_a_line_is_found_whatever_the_scales() -> None:
-    draw = np.random.default_rng(1)
-    measures = draw.normal([0, 100, -3], [1, 50, 0.01], (4000, 3))
+    rng = np.random.default_rng(1)
+    measures = rng.normal([0, 100, -3], [1, 50, 0.01], (4000, 3))
     values = 0.3 * measures[:, 0] - 0.004 * measures[:, 1] + 0.7
     fitted = Linear.fit(measures, values)
     np.testing.assert_allclose(fitted.predict(measures), values, atol=0.05)
@@ -60,10 +60,10 @@ def test_a_line_is_found_whatever_the_scales() -> None:
 
 
 def test_odds_are_found() -> None:
-    draw = np.random.default_rng(1)
-    measures = draw.normal(size=(20_000, 2))
+    rng = np.random.default_rng(1)
+    measures = rng.normal(size=(20_000, 2))
     chances = sigmoid(1.5 * measures[:, 0] - measures[:, 1] - 0.5)
-    fitted = Linear.fit_logistic(measures, (draw.random(len(chances)) < chances).astype(float))
+    fitted = Linear.fit_logistic(measures, (rng.random(len(chances)) < chances).astype(float))
     np.testing.assert_allclose(sigmoid(fitted.predict(measures)), chances, atol=0.04)
 
 

@@ -45,9 +45,9 @@ def known_pairs() -> list[Pair]:
 
 
 def test_a_curve_rises_to_the_means() -> None:
-    draw = np.random.default_rng(1)
-    predictions = draw.normal(size=4000)
-    scores = np.clip(sigmoid_of(predictions) + draw.normal(0, 0.3, 4000), 0, 1)
+    rng = np.random.default_rng(1)
+    predictions = rng.normal(size=4000)
+    scores = np.clip(sigmoid_of(predictions) + rng.normal(0, 0.3, 4000), 0, 1)
     curve = fit_curve(predictions, scores)
     knots, values = map(np.array, zip(*curve, strict=True))
     assert len(curve) > 20

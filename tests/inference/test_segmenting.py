@@ -265,7 +265,7 @@ def test_what_has_no_words_is_copied(tokenizer: Tokenizer, slotted: Tokenizer, t
         long = " ".join([text] * 40)
         [segment] = Segmenter(each, 5).segment(long).segments
         assert segment.is_copied
-        assert segment.written == long
+        assert segment.full_text == long
         [longer] = Segmenter(each, 63).segment(f"{text} o más").segments
         assert not longer.is_copied
 
@@ -277,7 +277,7 @@ def test_kept_spans_become_slots_while_there_are_any(
     [segment] = Segmenter(slotted, 63).segment(text).segments
     assert segment.spans == ("3", "4", "5")
     assert segment.text == f"Tengo {SLOTS[0]} libros, {SLOTS[1]} gatos, {SLOTS[2]} perros y 6 más."
-    assert segment.written == text
+    assert segment.full_text == text
     assert segment.ids.tolist() == slotted.encode([segment.text])[0].tolist()
     [plain] = Segmenter(tokenizer, 63).segment(text).segments
     assert plain.spans == ()
@@ -290,7 +290,7 @@ def test_a_tag_is_no_kept_span(slotted: Tokenizer) -> None:
     assert segment.ids.tolist() == slotted.encode([f"<2en> {segment.text}"])[0].tolist()
     [copied] = Segmenter(slotted, 63, ["<2en>"]).segment("<2en> 12").segments
     assert copied.is_copied
-    assert copied.written == "12"
+    assert copied.full_text == "12"
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
@@ -303,7 +303,7 @@ def test_a_long_sentence_is_not_cut_inside_of_kept_spans(slotted: Tokenizer, roo
     assert all(len(segment.ids) <= room for segment in segments)
     spans = [span for segment in segments for span in segment.spans]
     assert spans == [url, "`a; b, c d`", "3/4/2026", "12:30", "15:00", url]
-    assert "".join(segment.written for segment in segments).replace(" ", "") == text.replace(
+    assert "".join(segment.full_text for segment in segments).replace(" ", "") == text.replace(
         " ", ""
     )
     for segment in segments:
@@ -335,7 +335,7 @@ def test_letter_case_is_recognised_and_rewritten_where_the_model_does_not_lower_
     assert plain.text == read
     [lowered] = Segmenter(slotted, 63).segment(text).segments
     assert lowered.case is case
-    assert lowered.written == text
+    assert lowered.full_text == text
 
 
 def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
@@ -365,7 +365,7 @@ def test_the_segments_of_any_text_are_the_text(
             cut_text = Segmenter(each, 12, unit=unit, language="es").segment(text)
         segments = cut_text.segments
         if all(segment.case is LetterCase.ORDINARY for segment in segments):
-            parts = [part for segment in segments for part in (segment.space, segment.written)]
+            parts = [part for segment in segments for part in (segment.space, segment.full_text)]
             shown = clean_text("".join([*parts, cut_text.end]))
             # Cleaned again: marks that meet without the space are put in their normal order.
             first, second = (
@@ -398,7 +398,7 @@ def test_a_sentence_is_read_behind_the_sentences_before_it(marked: Tokenizer, ta
     for segment, written in zip(
         segmenter.segment(text).segments, ["Ella ríe.", "Luis no."], strict=True
     ):
-        assert segment.written == written
+        assert segment.full_text == written
         [before] = marked.decode([segment.ids[: segment.context_size]])
         assert before.endswith(CONTEXT_MARK)
         assert marked.decode([segment.sentence_ids]) == [written.lower()]

@@ -27,15 +27,15 @@ WORDS = "the a house river bread town seven green old reads sleeps near with of 
 
 
 def make_sentences(count: int, seed: int) -> list[str]:
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "." for _ in range(count)]
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(1, 9))) + "." for _ in range(count)]
 
 
 def damage(texts: list[str], rate: float, seed: int) -> list[str]:
     """Replace a share of the words."""
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     return [
-        " ".join(draw.choice(WORDS) if draw.random() < rate else word for word in text.split())
+        " ".join(rng.choice(WORDS) if rng.random() < rate else word for word in text.split())
         for text in texts
     ]
 

@@ -66,14 +66,14 @@ def test_pairs_of_runs_are_tested(
 
 def write_runs(folder: Path, names: str) -> list[str]:
     """Write evaluations of systems that do not differ, and return their folders."""
-    draw = random.Random(1)
+    rng = random.Random(1)
     words = "one two red green house river bread sleeps reads near with of".split()
-    references = [" ".join(draw.choices(words, k=6)) for _ in range(80)]
+    references = [" ".join(rng.choices(words, k=6)) for _ in range(80)]
     for name in names:
         rows = [
             {
                 "reference": reference,
-                "output": " ".join("x" if draw.random() < 0.3 else w for w in reference.split()),
+                "output": " ".join("x" if rng.random() < 0.3 else w for w in reference.split()),
             }
             for reference in references
         ]

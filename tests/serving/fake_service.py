@@ -115,13 +115,13 @@ class FakeTranslator:
 
     def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
         """Give the words of `ALTERNATIVES`, whatever is before them."""
-        self.asked += [(segment.text, segment.prefix.written, count) for segment in segments]
+        self.asked += [(segment.text, segment.prefix.full_text, count) for segment in segments]
         assert self.gate.wait(SOON)
         if any(segment.text == "fail" for segment in segments):
             raise RuntimeError("asked to fail")
         return [
             [
-                Alternative(word, probability, f"{segment.prefix.written} {word}".strip())
+                Alternative(word, probability, f"{segment.prefix.full_text} {word}".strip())
                 for word, probability in list(ALTERNATIVES.items())[:count]
             ]
             for segment in segments
@@ -186,7 +186,7 @@ class FakeTranslator:
             "glossary": glossary,
         }
         texts = [segment.text for segment in segments]
-        prefixes = [segment.prefix.written for segment in segments]
+        prefixes = [segment.prefix.full_text for segment in segments]
         uses = [
             tuple(
                 TermUse(*match.term[:2], match.term.target != "unused")

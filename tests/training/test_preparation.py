@@ -113,10 +113,10 @@ WORDS = [f"{a}{b}" for a in "bcdfg" for b in "aeiou"]
 
 def tagged_corpus() -> Corpus:
     """Sentences whose words are translated one by one, from one source with a tag and another."""
-    draw = random.Random(1)
+    rng = random.Random(1)
     pairs = []
     for _ in range(200):
-        words = [draw.choice(WORDS) for _ in range(4)]
+        words = [rng.choice(WORDS) for _ in range(4)]
         pairs.append(Pair(" ".join(words), " ".join(f"{word}s" for word in words)))
     tagged = [Pair(f"<2en> {pair.source}", pair.target) for pair in pairs]
     mixture = (

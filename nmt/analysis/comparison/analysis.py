@@ -175,9 +175,9 @@ def _measure_run(
     if noise:
         sentences = [translator.segmenter.split_tag(text)[2] for text in data.sources]
         for kind, change in SOURCE_CHANGES.items():
-            draw = random.Random(f"{_SEED} {kind}")
+            rng = random.Random(f"{_SEED} {kind}")
             sources = [
-                text.removesuffix(sentence) + change(sentence, draw)  # tags and contexts stay
+                text.removesuffix(sentence) + change(sentence, rng)  # tags and contexts stay
                 for text, sentence in zip(inputs, sentences, strict=True)
             ]
             outputs = translate_with_progress(translator, sources, console, **search)

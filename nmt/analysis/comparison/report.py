@@ -7,6 +7,7 @@ from typing import Any
 
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.findings import describe_pair, describe_single
+from nmt.analysis.comparison.recipes import find_recipes, recipes_as_json
 from nmt.analysis.comparison.sections import Example, Section
 from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.tables import Listing
@@ -75,6 +76,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "languages": list(analysis.data.languages),
         "findings": describe(analysis),
         "systems": [_system_as_json(result) for result in analysis.results],
+        "recipes": recipes_as_json(find_recipes(analysis.results)),
         "compared": [_pair_as_json(pair) for pair in analysis.pairs],
         "slices": [
             {"name": each.name, "family": each.family, "sentences": each.size}

@@ -23,7 +23,7 @@ from nmt.startup.quiet import quiet_start
 DEV_SCORE, TEST_SCORE = "dev/BLEU", "BLEU"
 
 _SPEED = "speed/tokens_per_second"
-_WITHOUT_EFFECT = frozenset({"name", "model.name", "runs_dir", "cache_dir"})  # on any result
+WITHOUT_EFFECT = frozenset({"name", "model.name", "runs_dir", "cache_dir"})  # on any result
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def find_differences(configurations: Sequence[Mapping[str, Any]]) -> list[dict[s
     changed = []
     for key in keys:
         values = [config[key] for config in configurations if key in config]
-        if key not in _WITHOUT_EFFECT and any(value != values[0] for value in values):
+        if key not in WITHOUT_EFFECT and any(value != values[0] for value in values):
             changed.append(key)
     return [{key: config[key] for key in changed if key in config} for config in configurations]
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.findings import format_p, get_rate
 from nmt.analysis.comparison.interactions import LEAST
+from nmt.analysis.comparison.recipes import find_recipes, tabulate_recipes
 from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.comparison.words import NgramLead, WordGrid, align_words, rank_changes
 from nmt.analysis.tables import Listing
@@ -39,7 +40,9 @@ class Section(NamedTuple):
 def list_sections(analysis: Analysis) -> list[Section]:
     """Return all sections with content, in the order of the report."""
     pairs = analysis.pairs
-    sections = [Section("Scores", [_list_scores(analysis)])]
+    recipes = find_recipes(analysis.results)
+    scores = [_list_scores(analysis), *([tabulate_recipes(recipes)] if recipes else [])]
+    sections = [Section("Scores", scores)]
     sections += [Section(_title("Kinds of sentences", p, pairs), [_list_slices(p)]) for p in pairs]
     if not pairs:
         sections.append(Section("Kinds of sentences", [_list_own_slices(analysis)]))

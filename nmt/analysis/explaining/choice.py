@@ -35,7 +35,7 @@ class Reason(NamedTuple):
     text: str
     contribution: float  # by ALTI+, 0 to 1; NaN: no transformer
     contrast: float  # nats; NaN: never hidden
-    span: Span | None = None  # characters of `Segment.written`; None: of the prefix, or a mark
+    span: Span | None = None  # characters of `Segment.full_text`; None: of the prefix, or a mark
 
 
 class ChoiceExplanation(NamedTuple):
@@ -125,7 +125,7 @@ class ChoiceExplainer:
             log_prob=float(effects[0].log_probs.sum()),
             other=apply_case(show_spans(shown, prefix.spans), prefix.case),
             other_log_prob=float(effects[1].log_probs.sum()),
-            source=_list_source(prefix.written, spans, columns, shares[0], contrasts.source),
+            source=_list_source(prefix.full_text, spans, columns, shares[0], contrasts.source),
             prefix=_list_prefix(before_words, shares[1], contrasts.prefix),
             source_contrast=contrasts.all_source,
             prefix_contrast=contrasts.all_prefix,

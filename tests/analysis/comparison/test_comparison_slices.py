@@ -130,11 +130,11 @@ VOCABULARY = "one two red green house river bread sleeps reads near with of".spl
 
 def make_statistics(rates: np.ndarray, seed: int) -> Statistics:
     """Return statistics of outputs in which a share of words, by sentence, is wrong."""
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     fixed = random.Random(0)
     references = [" ".join(fixed.choices(VOCABULARY, k=6)) for _ in range(COUNT)]
     outputs = [
-        " ".join("x" if draw.random() < rate else word for word in reference.split())
+        " ".join("x" if rng.random() < rate else word for word in reference.split())
         for reference, rate in zip(references, rates, strict=True)
     ]
     return count_statistics(outputs, references, language="en")["chrF2++"]

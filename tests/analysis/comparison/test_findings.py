@@ -28,20 +28,20 @@ NOUNS = {"casa": "house", "río": "river", "pan": "bread", "gato": "cat", "libro
 NUMBERS = {"dos": "two", "tres": "three", "siete": "seven"}
 
 
-def make_pair(number: int, draw: random.Random) -> Pair:
+def make_pair(number: int, rng: random.Random) -> Pair:
     """Return a question, a sentence with a number, or another sentence."""
-    nouns = draw.sample(sorted(NOUNS), 3)
+    nouns = rng.sample(sorted(NOUNS), 3)
     source, target = ([f(noun) for noun in nouns] for f in (str, NOUNS.__getitem__))
     if number % 4 == 0:
         return Pair(f"¿{' '.join(source)}?", f"Is it {' '.join(target)}?")
     if number % 4 == 1:
-        word = draw.choice(sorted(NUMBERS))
+        word = rng.choice(sorted(NUMBERS))
         return Pair(f"Veo {word} {' '.join(source)}.", f"I see {NUMBERS[word]} {' '.join(target)}.")
     return Pair(f"Veo {' '.join(source)}.", f"I see {' '.join(target)}.")
 
 
-DRAW = random.Random(3)
-PAIRS = [make_pair(number, DRAW) for number in range(COUNT)]
+RNG = random.Random(3)
+PAIRS = [make_pair(number, RNG) for number in range(COUNT)]
 DATA = EvaluationData("test", PAIRS, ("es", "en"), (), None)
 WORDS = TrainingWords.count(PAIRS)
 SLICES = make_slices(DATA.sources, DATA.references, DATA.languages, WORDS)
@@ -49,9 +49,9 @@ SLICES = make_slices(DATA.sources, DATA.references, DATA.languages, WORDS)
 
 def make_result(name: str, seed: int, change: Callable[[str], str] = str) -> SystemResult:
     """Return a system that replaces some words, and changes its outputs besides."""
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     outputs = [
-        change(" ".join("thing" if draw.random() < 0.15 else w for w in reference.split()))
+        change(" ".join("thing" if rng.random() < 0.15 else w for w in reference.split()))
         for reference in DATA.references
     ]
     return SystemResult(
