@@ -14,7 +14,7 @@ from nmt.text.words import find_words
 class Prefix(NamedTuple):
     """What the translation of a segment begins with."""
 
-    full_text: str = ""  # as users write it
+    full_text: str = ""  # as users see it
     text: str = ""  # as the model writes it: slots in place of kept spans, ordinary letter case
     ends_word: bool = False  # whether its last word is complete
 

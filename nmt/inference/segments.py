@@ -47,7 +47,7 @@ class Segment:
 
     @property
     def full_text(self) -> str:
-        """The text with its kept spans."""
+        """The text with its kept spans, as users see it."""
         return show_spans(self.text, self.spans)
 
 

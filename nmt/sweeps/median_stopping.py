@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nmt.runs.folder import METRICS_FILE, RunFolder
@@ -36,7 +37,8 @@ def _read_siblings(run: RunFolder) -> Iterator[list[float]]:
     """Yield the scores of the other runs in the same folder."""
     for path in run.path.parent.glob(f"*/{METRICS_FILE}"):
         if not path.parent.is_symlink() and path.parent != run.path:
-            yield _read_scores(path)
+            with suppress(OSError, TypeError, ValueError):  # removed meanwhile, or damaged
+                yield _read_scores(path)
 
 
 def _read_scores(path: Path) -> list[float]:

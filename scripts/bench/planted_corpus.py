@@ -32,7 +32,7 @@ class Grammar:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self._draw = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(seed)
         words = set[str]()
         while len(words) < WORDS:
             words.add("".join(self.rng.choices(LETTERS, k=self.rng.randint(2, 9))))
@@ -44,8 +44,8 @@ class Grammar:
 
     def sentences(self, count: int) -> Iterator[list[int]]:
         """Yield sentences as word numbers: 3 to 40 words, 8 on average."""
-        lengths = np.clip(self._draw.lognormal(2.0, 0.45, count), 3, 40).astype(int)
-        numbers = np.searchsorted(self._until, self._draw.random(lengths.sum()))
+        lengths = np.clip(self._rng.lognormal(2.0, 0.45, count), 3, 40).astype(int)
+        numbers = np.searchsorted(self._until, self._rng.random(lengths.sum()))
         ends = np.cumsum(lengths).tolist()
         words = numbers.clip(max=WORDS - 1).tolist()
         for begin, end in zip([0, *ends], ends, strict=False):

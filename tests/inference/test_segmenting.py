@@ -395,13 +395,13 @@ def test_a_sentence_is_read_behind_the_sentences_before_it(marked: Tokenizer, ta
         f"{tag}era tarde. {CONTEXT_MARK} ella ríe.",
         f"{tag}ella ríe. {CONTEXT_MARK} luis no.",
     ]
-    for segment, written in zip(
+    for segment, full_text in zip(
         segmenter.segment(text).segments, ["Ella ríe.", "Luis no."], strict=True
     ):
-        assert segment.full_text == written
+        assert segment.full_text == full_text
         [before] = marked.decode([segment.ids[: segment.context_size]])
         assert before.endswith(CONTEXT_MARK)
-        assert marked.decode([segment.sentence_ids]) == [written.lower()]
+        assert marked.decode([segment.sentence_ids]) == [full_text.lower()]
 
 
 def test_each_line_of_a_document_may_begin_with_the_tag(marked: Tokenizer) -> None:

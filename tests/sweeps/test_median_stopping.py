@@ -39,6 +39,7 @@ def test_who_is_behind(
     make(tmp_path, "two", 6, 13, 40, torn=True)
     make(tmp_path, "three", 9, 3)
     make(tmp_path, "just begun")
+    (make(tmp_path, "damaged", 50, 60).path / "metrics.jsonl").write_text("null\n")
     own = make(tmp_path, "own", *scores)
     (tmp_path / "latest").symlink_to("own")
     assert is_behind(own, share) == behind

@@ -24,7 +24,7 @@ SENTENCE = "¿Dónde está el niño, pues? ¡Ven, Ana!"
 seeds = st.integers(0, 2**32)
 
 
-def draws(count: int = 200) -> list[random.Random]:
+def make_rngs(count: int = 200) -> list[random.Random]:
     return [random.Random(seed) for seed in range(count)]
 
 
@@ -50,18 +50,18 @@ def test_other_scripts_keep_their_vowel_signs() -> None:
 
 @pytest.mark.parametrize("text", ["今天天气很好。", "彼はテレビを見ています。", "สวัสดีครับ"])
 def test_scripts_without_spaces_have_no_typing_errors_of_a_keyboard(text: str) -> None:
-    assert {make_typo(text, draw) for draw in draws(50)} == {text}
+    assert {make_typo(text, rng) for rng in make_rngs(50)} == {text}
 
 
 def test_final_marks_of_other_scripts_are_changed() -> None:
     for text in ("هل أنت جائع؟", "你饿吗？"):
-        results = {change_punctuation(text, draw) for draw in draws()}
+        results = {change_punctuation(text, rng) for rng in make_rngs()}
         assert {text[:-1], text, f"{text}{text[-1]}"} <= results
 
 
 def test_slots_beside_a_sentence_are_spaced_as_its_script_is() -> None:
     noise = TextNoise(SLOTS, ("en", "zh"))
-    pairs = [noise.change("It rains.", "下雨了。", ["spans"], draw) for draw in draws()]
+    pairs = [noise.change("It rains.", "下雨了。", ["spans"], rng) for rng in make_rngs()]
     targets = {re.sub(f"[{SLOTS[0]}-{SLOTS[-1]}]", "#", target) for _, target in pairs}
     assert {"下雨了#。", "下雨了：#。", "#下雨了。"} <= targets
     assert not any(re.search("[^#:] | [^#]", target) for target in targets)  # only between slots
@@ -69,7 +69,7 @@ def test_slots_beside_a_sentence_are_spaced_as_its_script_is() -> None:
 
 
 def test_every_way_of_changing_punctuation_occurs_and_words_stay() -> None:
-    results = {change_punctuation("¿Sí, o no?", draw) for draw in draws()}
+    results = {change_punctuation("¿Sí, o no?", rng) for rng in make_rngs()}
     assert {"Sí, o no", "Sí, o no?", "Sí o no", "¿Sí, o no??"} <= results
     words = {"".join(sign for sign in result if sign.isalpha()) for result in results}
     assert words == {"Síono"}
@@ -87,13 +87,13 @@ def test_a_typing_error_is_one_edit_inside_a_word(seed: int) -> None:
 
 
 def test_each_kind_of_typing_error_occurs() -> None:
-    results = {make_typo("casa", draw) for draw in draws(500)}
+    results = {make_typo("casa", rng) for rng in make_rngs(500)}
     assert {"acsa", "csa", "ccasa", "xasa"} <= results
     assert make_typo("a el y 12", random.Random(1)) == "a el y 12"
 
 
 def test_case_changes_letters_only() -> None:
-    assert {change_case("Hola, Ana", draw) for draw in draws()} == {
+    assert {change_case("Hola, Ana", rng) for rng in make_rngs()} == {
         "HOLA, ANA",
         "Hola, Ana",
         "hola, ana",
@@ -101,8 +101,8 @@ def test_case_changes_letters_only() -> None:
 
 
 def test_quotes_are_around_both_sides() -> None:
-    for draw in draws(50):
-        pair = TextNoise((), ("es", "en")).change("Hace frío.", "It's cold.", ["quotes"], draw)
+    for rng in make_rngs(50):
+        pair = TextNoise((), ("es", "en")).change("Hace frío.", "It's cold.", ["quotes"], rng)
         for text, bare in zip(pair, ("Hace frío.", "It's cold."), strict=True):
             assert text[1:-1] == bare
             assert text[0] + text[-1] in ("«»", '""', "“”")
@@ -126,7 +126,10 @@ def test_slots_are_the_same_on_both_sides_and_occur_once(first: str, seed: int) 
 
 def test_numbers_in_words_become_slots_where_both_languages_are_known() -> None:
     source, target = "tengo tres gatos", "I have three cats"
-    known = [TextNoise(SLOTS, ("es", "en")).change(source, target, ["spans"], d) for d in draws(99)]
+    known = [
+        TextNoise(SLOTS, ("es", "en")).change(source, target, ["spans"], rng)
+        for rng in make_rngs(99)
+    ]
     replaced = [text for text, _ in known if "tres" not in text]
     assert 50 < len(replaced) < 99
     for text, other in known:
@@ -135,8 +138,8 @@ def test_numbers_in_words_become_slots_where_both_languages_are_known() -> None:
             before, after = text.partition("tres")[::2]
             assert f"{before[-1]}three{after[0]}" in other
             assert {before[-1], after[0]} <= set(SLOTS)
-    for draw in draws(20):
-        text, other = TextNoise(SLOTS, ("es", "xx")).change(source, target, ["spans"], draw)
+    for rng in make_rngs(20):
+        text, other = TextNoise(SLOTS, ("es", "xx")).change(source, target, ["spans"], rng)
         assert "tres" in text
         assert "three" in other
 
@@ -145,8 +148,8 @@ def test_slots_are_numbered_in_the_order_of_the_source() -> None:
     noise = TextNoise(SLOTS, ("es", "en"))
     pair = ("Ana vive con Luis y Marta.", "Ana lives with Luis and Marta.")
     firsts = []
-    for draw in draws(300):
-        source, _ = noise.change(*pair, ["spans"], draw)
+    for rng in make_rngs(300):
+        source, _ = noise.change(*pair, ["spans"], rng)
         numbers = [SLOTS.index(sign) for sign in source if sign in SLOTS]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         firsts.append(numbers[0])
@@ -161,6 +164,6 @@ def test_without_slots_spans_are_left_alone() -> None:
 
 @pytest.mark.parametrize("kind", ["accents", "punctuation", "typos", "case"])
 def test_the_target_stays(kind: str) -> None:
-    for draw in draws(30):
-        _, target = TextNoise(SLOTS, ("es", "en")).change(SENTENCE, "Where?", [kind], draw)
+    for rng in make_rngs(30):
+        _, target = TextNoise(SLOTS, ("es", "en")).change(SENTENCE, "Where?", [kind], rng)
         assert target == "Where?"

@@ -8,22 +8,34 @@ Makes a Difference).
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from nmt.analysis.comparison.analysis import SystemResult
-from nmt.analysis.comparison.runs import WITHOUT_EFFECT, find_differences
+from nmt.analysis.comparison.runs import find_differences
 from nmt.analysis.comparison.table import MISSING, describe_differences
 from nmt.analysis.tables import Listing
 from nmt.config.schema import flatten
+from nmt.data.splitting import TRAIN
+from nmt.runs.folder import RunFolder
 
 _METRICS = ("BLEU", "chrF2++")
+_DIGITS = 8  # of a digest in a name
 _NOTE = (
-    "Means of runs that differ only in the seed, with standard deviations in brackets. Difference: "
-    "from the first recipe, ± standard error. With three seeds each, it is significant at 5% above "
-    "2.8 standard errors (Student's t-test)."
+    "Means of complete runs that differ only in the seed, with standard deviations in brackets. "
+    "Difference: from the first recipe, ± standard error. It is significant at 5% above 4.3 "
+    "standard errors with two seeds each, 2.8 with three, 2.3 with five (Student's t-test)."
+)
+# Keys that do not determine what a run learns: names and places of files, whose content is compared
+# instead; how the work is divided; reports. Batches are compared by `positions_per_update`.
+_NEUTRAL = re.compile(
+    r"seed|name|model\.name|runs_dir|cache_dir"
+    r"|data\.(name|rejected_file|prepared|sources\.\w+\.(archive|path|url|run))"
+    r"|training\.(batch_tokens|update_tokens|max_update_tokens|accumulate|parallel_parts|devices"
+    r"|jit_compile|resume|log_every|keep_checkpoints|samples|probes|probe_every|attention_every)"
 )
 
 
@@ -63,44 +75,53 @@ class Recipe:
 def find_recipes(results: Sequence[SystemResult]) -> list[Recipe]:
     """Group runs by recipe, in the order of their first runs.
 
-    Checkpoints and files of translations belong to no recipe.
+    Checkpoints, files of translations and runs without scores on their test split, which are
+    incomplete, belong to no recipe. Of runs with the same seed, the last one counts.
 
     Returns:
         The recipes; empty if none has several runs.
     """
     configurations: list[dict[str, Any]] = []
-    groups: list[list[SystemResult]] = []
-    names: list[set[str]] = []  # in the configurations of each group
+    groups: list[dict[int, SystemResult]] = []  # by seed
     for result in results:
         run = result.system.run
-        if run is None or result.system.model is not run:
+        if run is None or result.system.model is not run or not run.test_scores():
             continue
-        configuration = {
-            key: value
-            for key, value in flatten(run.config)
-            if key != "seed" and key not in WITHOUT_EFFECT
-        }
+        configuration = _describe_training(run)
         if configuration not in configurations:
             configurations.append(configuration)
-            groups.append([])
-            names.append(set())
-        index = configurations.index(configuration)
-        groups[index].append(result)
-        names[index].add(run.config.name)
+            groups.append({})
+        groups[configurations.index(configuration)][run.config.seed] = result
     if all(len(group) < 2 for group in groups):
         return []
-    return [
-        Recipe(*each) for each in zip(_choose_names(names, configurations), groups, strict=True)
-    ]
+    by_recipe = [list(group.values()) for group in groups]
+    names = _choose_names(by_recipe, configurations)
+    return [Recipe(*each) for each in zip(names, by_recipe, strict=True)]
+
+
+def _describe_training(run: RunFolder) -> dict[str, Any]:
+    """Return what determines the weights of a run, apart from its seed."""
+    values = {key: value for key, value in flatten(run.config) if not _NEUTRAL.fullmatch(key)}
+    digest = run.read_corpus_record().get("digests", {}).get(TRAIN, "")
+    return values | {
+        "training.positions_per_update": run.config.training.positions_per_update,
+        "data.digest": digest[:_DIGITS],
+        **run.read_components(),
+    }
 
 
 def _choose_names(
-    names: Sequence[set[str]], configurations: Sequence[Mapping[str, Any]]
+    groups: Sequence[Sequence[SystemResult]], configurations: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """Return the names of the runs if they tell recipes apart, otherwise what differs."""
-    if len(set().union(*names)) == sum(map(len, names)) == len(names):
-        return [name for [name] in names]
-    return [describe_differences(each) or "all" for each in find_differences(configurations)]
+    names = [{run.config.name for each in group if (run := each.system.run)} for group in groups]
+    every_name = [name for group in names for name in group]
+    if len(every_name) == len(set(every_name)) == len(groups):
+        return every_name
+    return [
+        describe_differences(changed) or group[0].system.name
+        for changed, group in zip(find_differences(configurations), groups, strict=True)
+    ]
 
 
 def tabulate_recipes(recipes: Sequence[Recipe]) -> Listing:

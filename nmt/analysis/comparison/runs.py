@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,8 @@ from nmt.startup.quiet import quiet_start
 DEV_SCORE, TEST_SCORE = "dev/BLEU", "BLEU"
 
 _SPEED = "speed/tokens_per_second"
-WITHOUT_EFFECT = frozenset({"name", "model.name", "runs_dir", "cache_dir"})  # on any result
+_WITHOUT_EFFECT = frozenset({"name", "model.name", "runs_dir", "cache_dir"})  # on any result
+_PARTS = re.compile(r"data\.(sources\.\w+\.kind|tests\.\w+)")  # stand for a source, a test set
 
 
 @dataclass(frozen=True)
@@ -141,14 +143,17 @@ def name_runs(folders: Sequence[RunFolder]) -> list[str]:
 def find_differences(configurations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the keys of each configuration whose values differ among those that have the key.
 
+    A source or test set that only some have is a difference, too.
+
     Args:
         configurations: values by dotted key; one kind of model has keys that another lacks.
     """
     keys = dict.fromkeys(itertools.chain.from_iterable(configurations))
     changed = []
     for key in keys:
-        values = [config[key] for config in configurations if key in config]
-        if key not in WITHOUT_EFFECT and any(value != values[0] for value in values):
+        is_part = _PARTS.fullmatch(key) is not None
+        values = [config.get(key) for config in configurations if is_part or key in config]
+        if key not in _WITHOUT_EFFECT and any(value != values[0] for value in values):
             changed.append(key)
     return [{key: config[key] for key in changed if key in config} for config in configurations]
 

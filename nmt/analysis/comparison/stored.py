@@ -21,8 +21,10 @@ METRIC = "chrF2++"  # of sentences
 UNIT = "line"  # a source is one segment, as evaluations translate it
 
 _EVALUATION = re.compile(r"evaluation_(.+)\.json")
-# Of other units than lines, of several runs, or by a quantized engine.
-_NOT_COMPARABLE = re.compile(r"_joined_|_by_sentence|_whole|_with_\d+_more|_int8")
+# Of other units than lines, of several runs, or by a quantized engine: said behind the search.
+_NOT_COMPARABLE = re.compile(
+    r"_(?:greedy|beam_\d+_penalty_[^_]+)(?:_.*)?(?:_joined_|_by_sentence|_whole|_with_\d+_more|_int8)"
+)
 
 
 class StoredOutputs(NamedTuple):

@@ -128,6 +128,15 @@ def test_differences_are_keys_with_other_values() -> None:
         {"model.kind": "transformer", "model.heads": "split"},
         {"model.kind": "rnn"},
     ]
+    # A source or a test set that only some runs have is a difference.
+    plain = {"data.sources.pairs.kind": "files"}
+    added = plain | {"data.sources.back.kind": "files", "data.sources.back.weight": 1.0}
+    tested = plain | {"data.tests.news": "news.tsv"}
+    assert find_differences([plain, added, tested]) == [
+        {},
+        {"data.sources.back.kind": "files"},
+        {"data.tests.news": "news.tsv"},
+    ]
 
 
 def test_runs_of_one_name_have_that_of_their_folders(tmp_path: Path, config: Config) -> None:

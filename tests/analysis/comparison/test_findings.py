@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_configs import changed, configured
 
 from nmt.analysis.comparison.analysis import Analysis, SystemResult, compare
 from nmt.analysis.comparison.coverage import Coverage
@@ -22,6 +23,7 @@ from nmt.analysis.comparison.weights import compare_arrays
 from nmt.analysis.comparison.words import score_frequencies
 from nmt.data.splitting import Pair
 from nmt.inference.significance import count_statistics
+from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 
 COUNT = 240
 NOUNS = {"casa": "house", "río": "river", "pan": "bread", "gato": "cat", "libro": "book"}
@@ -189,6 +191,28 @@ def test_three_systems_are_compared_with_the_first() -> None:
     assert float(scores.rows[2][2]) == pytest.approx(
         analysis.pairs[1].tests["BLEU"].difference, abs=0.01
     )
+
+
+def test_recipes_are_below_the_scores(tmp_path: Path) -> None:
+    results = []
+    for seed in (1, 2):
+        run = RunFolder(tmp_path / str(seed))
+        run.path.mkdir()
+        run.write_config(changed(configured("model=tiny"), {"seed": seed}))
+        run.write_json(TEST_SCORES_FILE, {"scores": {"BLEU": {"value": 1.0}}})
+        result = make_result(str(seed), seed)
+        result.system.run = result.system.model = run
+        results.append(result)
+    first, second = results
+    first.system.run = first.system.model = None
+    analysis = analyze(first, second)
+    assert [each.title for each in list_sections(analysis)[0].listings] == ["Scores"]
+    first.system.run = first.system.model = RunFolder(tmp_path / "1")
+    _, recipes = list_sections(analysis)[0].listings
+    assert [row[1] for row in recipes.rows] == ["2"]
+    assert "## Recipes" in as_markdown(analysis, list_sections(analysis), [])
+    [content] = as_json(analysis)["recipes"]
+    assert content["systems"] == ["1", "2"]
 
 
 def test_one_system_has_its_weakest_kinds() -> None:

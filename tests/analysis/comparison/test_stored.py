@@ -52,11 +52,13 @@ def test_the_sentences_have_the_same_name_in_all_runs(tmp_path: Path) -> None:
         "evaluation_split_dev_greedy.json": "split_dev_greedy",
         "evaluation_test_news.json": "test_news",
         "evaluation_file_news.en_beam_4_penalty_0.6.json": "file_news.en",
+        "evaluation_test_news_whole.json": "test_news_whole",  # names of users, not suffixes
+        "evaluation_file_talk_int8_beam_4_penalty_1.json": "file_talk_int8_beam_4_penalty_1",
     }
     for file in names:
         write_evaluation(run, file, ["a"] * 4)
     # Other texts than the sentences, or other translators than this run.
-    for suffix in ("_joined_3", "_by_sentence", "_whole", "_with_2_more"):
+    for suffix in ("_joined_3", "_by_sentence", "_whole", "_with_2_more", "_by_group_int8"):
         write_evaluation(run, f"evaluation_split_test_beam_4_penalty_0.6{suffix}.json", ["a"] * 4)
     write_evaluation(run, "evaluation_split_old_beam_4_penalty_0.6.json", ["a"] * 4, modified=99)
     assert list_stored(run) == {name: tmp_path / file for file, name in names.items()}
