@@ -14,9 +14,13 @@ _LINE_END = re.compile(r"\r\n?|\n")
 # White space, and the signs of a quotation in an e-mail.
 _INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
 # A line of nothing but such signs separates; "-- " is the one before a signature.
-_RULE = re.compile(r"[-–—=_~*#+.]{2,}")
+_RULE = re.compile(r"[-–—=_~*#+.]{2,}|\|[-:| ]+\|")
 # What begins an item of a list, or a line of a dialogue.
-_MARK = re.compile(r"[-*•·–—]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s")
+_MARK = re.compile(
+    r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
+)
+_FIRST_WORD = re.compile(r"\S+")
+_NARROWEST = 40  # characters: shorter lines than a column of text are not wrapped
 
 
 class TextDocument:
@@ -44,7 +48,28 @@ class TextDocument:
 
 
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the characters [begin, end) of paragraphs, without white space around them."""
+    """Yield the characters [begin, end) of paragraphs, without white space around them.
+
+    A line that ends although the next word had room ends a paragraph, too, if a new one may begin
+    there: the lines of an address, of the head of an e-mail or of a recipe.
+    """
+    for begin, end in _find_blocks(text):
+        lines = [match.span() for match in _LINE.finditer(text, begin, end) if match[0]]
+        contents = [text[first:last].rstrip() for first, last in lines]
+        width = max(_NARROWEST, *map(len, contents))
+        start = begin
+        for line, following, (first, _) in zip(contents, contents[1:], lines[1:], strict=False):
+            indent = _measure_indent(following)
+            word = _FIRST_WORD.match(following, indent)
+            has_room = word is not None and len(line) + 1 + len(word[0]) <= width
+            if has_room and not following[indent].islower():
+                yield start, start + len(text[start:first].rstrip())
+                start = first + indent
+        yield start, end
+
+
+def _find_blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the characters [begin, end) of lines between blank ones, rules and marks of lists."""
     begin = end = depth = 0
     for match in _LINE.finditer(text):
         indent = _measure_indent(match[0])

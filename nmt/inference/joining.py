@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.inference.results import LINE_ENDS, Translation, Word
+from nmt.inference.results import SEPARATORS, Translation, Word
 from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
 
 
@@ -38,7 +38,7 @@ def join_texts(
         if joined and not _breaks_line(space):
             if not needs_space(joined, text, language):
                 space = "".join(space.split())  # marks between sentences stay
-            elif not any(map(str.isspace, space)):
+            elif not any(map(str.isspace, space)) and _are_words(joined, text):
                 space = _CLOSING.sub(r"\g<0> ", space, count=1)
         joined += space + text
         space = following
@@ -46,7 +46,12 @@ def join_texts(
 
 
 def _breaks_line(space: str) -> bool:
-    return any(end in space for end in LINE_ENDS)
+    return any(end in space for end in SEPARATORS)
+
+
+def _are_words(before: str, after: str) -> bool:
+    """Whether sentences that touch in the source need a space: not beside a tag."""
+    return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith(">")
 
 
 _CLOSING = re.compile("[»”]?")  # quotation marks that end a sentence

@@ -20,6 +20,7 @@ from nmt.errors import UserError
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
+from nmt.inference.spelling import Speller
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
@@ -49,9 +50,22 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
-_LIST_MARKER = re.compile(r"(?:[-*•·–—]|(?:[0-9]{1,3}|[A-Za-z])\))\s+(?=\S)")
-# A sentence in quotation marks, which are not translated but stay around it.
-_QUOTED = re.compile(r"(«\s*+)[^«»]*[^«»\s](\s*+»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")")
+# The mark of an item, or the dash of a speech, at the beginning of a line ...
+_LIST_MARKER = re.compile(
+    r"(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{1,4}[.)])\s+(?=\S)|[-–—](?=[¿¡«“\"(]*[^\W\d_])"
+)
+# ... and of any sentence.
+_ANY_MARKER = re.compile(
+    r"(?:(?:[0-9]{1,3}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{1,3}|[A-Za-z])\))\s+(?=\S)"
+    r"|[-–—](?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ]|[¿¡])"
+)
+# A sentence in quotation marks, brackets or signs of emphasis, which stay around it untranslated; a
+# mark after them ends the sentence.
+_QUOTED = re.compile(
+    r"(?:(«\s*+)[^«»]*[^«»\s](\s*+»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")"
+    r"|(‘)[^‘’]+(’)|(')[^']+(')|(\()[^()]+(\))|(\[)[^\[\]]+(\])"
+    r"|(?P<sign>[*_~]{1,2})(?=\S)[^*_~]+(?<=\S)((?P=sign)))(?P<final>[.!?…]*)"
+)
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
@@ -113,6 +127,8 @@ class Segmenter:
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._reader = SentenceReader(tokenizer, words, language=language)
+        self._speller = Speller(tokenizer)
+        self._speller = Speller(tokenizer)
         self._has_warned = False
 
     def with_glossary(self, glossary: Glossary | None) -> Segmenter:
@@ -138,7 +154,10 @@ class Segmenter:
         split_texts = [self._split(text) for text in texts]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [sentence.tag + sentence.context + sentence.slotted.text for sentence in sentences]
+            [
+                sentence.tag + sentence.context + self._spell(sentence.slotted.text)
+                for sentence in sentences
+            ]
         )
         segments = map(self._cut, sentences, encoded)
         return [
@@ -189,22 +208,23 @@ class Segmenter:
                 space += piece.replace(content, "") if content else piece
                 continue
             begin, end = piece.index(content), piece.index(content) + len(content)
-            marker = _LIST_MARKER.match(content)
-            begins_line = not sentences or any(end in space for end in LINE_ENDS)
-            quoted = _QUOTED.fullmatch(content)
-            if marker and begins_line and self.unit == "sentence":
-                item = clean_text(content[marker.end() :])
-                if item:
+            after = piece[end:]
+            if self.unit == "sentence":
+                begins_line = not sentences or any(end in space for end in LINE_ENDS)
+                marker = _ANY_MARKER.match(content) or (
+                    _LIST_MARKER.match(content) if begins_line else None
+                )
+                if marker and (item := clean_text(content[marker.end() :])):
                     begin, cleaned = begin + marker.end(), item
-            elif quoted and self.unit == "sentence":
-                opening, closing = filter(None, quoted.groups())
-                inside = clean_text(content[len(opening) : -len(closing)])
-                if inside:
-                    begin, end, cleaned = begin + len(opening), end - len(closing), inside
+                if quoted := _QUOTED.fullmatch(piece[begin:end]):
+                    opening, closing, final = filter(lambda each: each is not None, quoted.groups())
+                    stop = end - len(final) - len(closing)
+                    if inside := clean_text(piece[begin + len(opening) : stop] + final):
+                        begin, cleaned, after = begin + len(opening), inside, closing + after
             read, before = self._reader.read(cleaned), space + piece[:begin]
             sentences.append(_Sentence(*read, tag, before, add_context("", previous)))
             previous.append(to_context(clean_text(content)))
-            space = piece[end:]
+            space = after
         return sentences, space
 
     def split_tag(self, text: str) -> tuple[str, str, str]:
@@ -226,7 +246,7 @@ class Segmenter:
         if len(ids) > self.max_tokens and sentence.context:
             # No room for the context: without it, the sentence may stay in one piece.
             sentence = sentence._replace(context="")
-            [ids] = self._tokenizer.encode([sentence.tag + sentence.slotted.text])
+            [ids] = self._tokenizer.encode([sentence.tag + self._spell(sentence.slotted.text)])
         if len(ids) <= self.max_tokens or sentence.is_copied:
             before = self._count_before(sentence)
             return [
@@ -237,6 +257,7 @@ class Segmenter:
                     sentence.case,
                     sentence.is_copied,
                     before,
+                    spelling=self._speller.spell(sentence.slotted.text),
                 )
             ]
         if not self._has_warned:
@@ -248,7 +269,13 @@ class Segmenter:
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
         segments = [
-            Segment(np.concatenate([tag, ids]), *slotted, case=sentence.case, is_copied=is_copied)
+            Segment(
+                np.concatenate([tag, ids]),
+                *slotted,
+                case=sentence.case,
+                is_copied=is_copied,
+                spelling=self._speller.spell(slotted.text),
+            )
             for slotted, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
         ]
         return [replace(segments[0], space=sentence.space), *segments[1:]]
@@ -281,7 +308,8 @@ class Segmenter:
                 continue
             # Only a single character, or a span without a slot, can have more tokens than fit.
             for first in range(0, len(ids), room):
-                yield SlottedText(part, ()), ids[first : first + room], False
+                text_of_part = "" if first else part
+                yield SlottedText(text_of_part, ()), ids[first : first + room], False
 
     def _longest_fit(self, text: str, room: int) -> int:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
@@ -309,9 +337,11 @@ class Segmenter:
 
     def _encode(self, text: str) -> np.ndarray:
         text = text.strip()
-        return self._tokenizer.encode(
-            [self._reader.insert_slots(text, self._reader.find_spans(text)).text]
-        )[0]
+        slotted = self._reader.insert_slots(text, self._reader.find_spans(text))
+        return self._tokenizer.encode([self._spell(slotted.text)])[0]
+
+    def _spell(self, text: str) -> str:
+        return self._speller.spell(text).text
 
 
 def _replace_surrogates(text: str) -> str:

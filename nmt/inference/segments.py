@@ -14,6 +14,7 @@ from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.prefixes import NO_PREFIX, Prefix
 from nmt.inference.results import Translation, join_lines
+from nmt.inference.spelling import Spelling
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.spans import (
     SLOTS,
@@ -24,6 +25,7 @@ from nmt.text.spans import (
     restore_spans,
     space_slots,
 )
+from nmt.text.words import Span, find_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,7 @@ class Segment:
     is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
     context_size: int = 0  # how many of the ids are of a context, or of a tag before it
     prefix: Prefix = NO_PREFIX  # what its translation begins with
+    spelling: Spelling | None = None  # of the text, as its ids have it; None: the text itself
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -49,6 +52,21 @@ class Segment:
     def full_text(self) -> str:
         """The text with its kept spans, as users see it."""
         return show_spans(self.text, self.spans)
+
+    def find_tokens(self, tokenizer: Tokenizer) -> list[Span]:
+        """Return the characters [begin, end) of the text of each id, but for a tag and a context.
+
+        Args:
+            tokenizer: of the ids.
+        """
+        if self.spelling is None:
+            return tokenizer.spans(self.text)
+        text, origins = self.spelling
+        ends = (*origins, len(self.text))
+        return [
+            (ends[begin], ends[end - 1] + 1 if begin < end else ends[begin])
+            for begin, end in tokenizer.spans(text)
+        ]
 
 
 class SegmentedText(NamedTuple):
@@ -105,7 +123,8 @@ class SegmentWriter:
             for hypothesis in hypotheses
         ]
         decoded = self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
-        texts = [join_lines(text) for text in decoded]
+        # Bytes that make no character are not text; sources have none, see `clean_input`.
+        texts = [join_lines(text.replace("\ufffd", "")) for text in decoded]
         in_order = [
             drop_inverted(text, segment.spans)
             for (segment, _), text in zip(pairs, texts, strict=True)
@@ -151,6 +170,8 @@ class SegmentWriter:
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
         text = enclose_inverted(text, segment.spans)
         prefix = segment.prefix
+        if not prefix.text:  # letter case depends on what slots touch
+            text = space_slots(segment.text, text, segment.spans)
         begin = len(prefix.text) if text.startswith(prefix.text) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])
         if count:
@@ -233,16 +254,13 @@ def _align(
 
 
 def _find_edge(text: str, at: int, *, is_before: bool) -> int:
-    """Return where the word at an index begins or ends."""
+    """Return where the word at an index, such as don't, begins or ends."""
     if is_before:
         while at < len(text) and text[at].isspace():
             at += 1
-        while 0 < at < len(text) and text[at].isalnum() and text[at - 1].isalnum():
-            at -= 1
-    else:
-        while at < len(text) and text[at].isalnum() and text[at - 1 : at].isalnum():
-            at += 1
-    return at
+    return next(
+        (begin if is_before else end for begin, end in find_words(text) if begin < at < end), at
+    )
 
 
 def _count_letters(text: str) -> int:

@@ -177,7 +177,7 @@ class TermForcer:
 
     def _find_columns(self, segment: Segment, match: TermMatch) -> list[int]:
         """Return the indices of the source tokens of a term."""
-        spans = self._tokenizer.spans(segment.text)
+        spans = segment.find_tokens(self._tokenizer)
         before = len(segment.ids) - len(spans)  # tokens of a tag and a context
         return [
             before + i

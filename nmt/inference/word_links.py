@@ -152,7 +152,7 @@ def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span
     The shares are [S - 1, words]; the tokens of a tag belong to no word.
     """
     words = find_words(segment.text)
-    spans = tokenizer.spans(segment.text)
+    spans = segment.find_tokens(tokenizer)
     tag = len(segment.ids) - len(spans)
     if not words or tag < 0:  # a part of a text that was cut between tokens
         return [], np.zeros((len(segment.ids), 0))

@@ -42,6 +42,7 @@ def recognize_case(text: str) -> LetterCase:
         len(others) > 2
         and words[0][0].isupper()
         and 4 * len(capitalized) >= 3 * len(others)
+        and long_words
         and long_words.issubset(capitalized)
     ):
         return LetterCase.TITLE

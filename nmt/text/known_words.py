@@ -39,6 +39,8 @@ class KnownWords:
         best = self._by_bare.get(bare)
         if best == bare != lower:  # odió is not odio
             return word
+        if best is not None and best[:-1] == lower[:-1] and f"{lower}s" in self._counts:
+            return word  # saludo, of saludos, is not saludó
         if best is None and most and len(lower) <= self._longest + 1:
             edits = {edit for form in {lower, bare} for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)

@@ -9,13 +9,18 @@ from nmt.text.scripts import primary_subtag
 from nmt.text.spans import find_spans, make_overlap_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one.
-_PLAIN = re.compile(r"[¿¡«“\"]*[\w\s,]*[.!?…]*")
+_PLAIN = re.compile(r"[¿¡«“\"]*(?!\s)(?:[\w,]|[^\S\t])*[.!?…]*")
 _CONTEXT = 64  # characters before and after a cut that decide whether it is one
 _SPACE = re.compile(r"\s+")
 # Members of a character class: marks that belong to the sentence before them.
 CLOSING = "\"'”’»)\\]」』）】》〉"
 # Between the entries of a menu, the folders of a path, the cells of a row.
-_SEPARATOR = re.compile(r"(?<=\S\s)(?:[|·•‣›→»]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)")
+_SEPARATOR = re.compile(
+    r"(?<=\S\s)(?:[|·•‣›→»]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
+    r"|(?<=\S)\t+(?=\S)|^[|«‹›»]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
+    r"|</?(?:p|div|li|ul|ol|tr|td|th|h[1-6])(?: [^<>]*)?>\s*"  # blocks of a page
+    r"|(?<=[.!?…:])<br ?/?>\s*"
+)
 # What ends the piece before a cut: its last word and a dot.
 _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
 _INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
@@ -28,13 +33,16 @@ _ORDINAL = re.compile(
 )
 # What begins the piece after a cut: marks that never begin a sentence.
 _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d")
-_HYPHENATED = re.compile(r"-\w")  # J.-C.
+_HYPHENATED = re.compile(r"-")  # J.-C.; 1.- of an item
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
 # Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw")
+# An answer, and no abbreviation of a number.
+_NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡«“\"]?No\.\s+(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
+_ROMAN = re.compile(r"[IVX]{1,4}\.\s+")  # the mark of an item
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 
 # Abbreviations after which a sentence continues, in lower case, without their dots.
@@ -44,7 +52,8 @@ _BEFORE_NUMBERS = frozenset(
     tfno tít v vol vols vs""".split()
 )
 _BEFORE_WORDS = _BEFORE_NUMBERS | frozenset(
-    """adj admón adv atte av avda bzw cía cl co corp dept depto dgl dir dpto dr dra ej etc ex excmo
+    """adj admón adv atte av avda bzw cda cdas cdta cdtas cía cl co crta ctra cta dcha dto dtos edif
+    esc gr grs hrs kgs kms pto ptos pza urb corp dept depto dgl dir dpto dr dra ej etc ex excmo
     fdo fr gob gral hab hno hnos hr ilmo inc incl ing izq jr kg km lic lt ltd max mg min ml mm mons
     mr mrs ms neg nat obj ob pdo pdte ph plza prof profa pról prov pta ptas rep resp rte rvdo seg
     sr sra sras sres srta st sta sto trad ud uds usw vd vds vgl ing zzgl
@@ -91,7 +100,12 @@ def _split_line(line: str, language: str) -> list[str]:
     pieces: list[str] = []
     end = 0
     for first, last in _find_separators(line):
-        pieces += [*_split_text(line[end:first], language), line[first:last]]
+        pieces += _split_text(line[end:first], language)
+        separator = line[first:last]
+        if separator.isspace() and pieces:
+            pieces[-1] += separator
+        else:
+            pieces.append(separator)
         end = last
     return pieces + _split_text(line[end:], language)
 
@@ -101,11 +115,12 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
     separators = [match.span() for match in _SEPARATOR.finditer(line)]
     if not separators:
         return []
-    is_inside, has_quotation = make_overlap_test(list(find_spans(line))), "«" in line
+    is_inside = make_overlap_test(list(find_spans(line)))
+    has_quotation = "«" in line and "»" in line
     return [
         (first, last)
         for first, last in separators
-        if not (line[first] == "»" and has_quotation) and not is_inside(first, first)
+        if not (line[first] in "«»" and has_quotation) and not is_inside(first, first)
     ]
 
 
@@ -148,6 +163,7 @@ def _merge(
         before, after = line[max(begin, cut - _CONTEXT) : cut], line[cut : cut + _CONTEXT]
         if (
             before
+            and not (begin == 0 and _ROMAN.fullmatch(before))
             and not first < cut < last
             and not (after and _continues(before, after, language))
         ):
@@ -159,6 +175,8 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end."""
     if "¿" in line or "¡" in line:
         yield from (match.end() for match in _OPENING.finditer(line))
+    if "No." in line:
+        yield from (match.end() for match in _NO.finditer(line))
     # A number may be an ordinal: Am 3. Mai.
     ends = [end for begin, end in spans if not line[begin:end].isdecimal()]
     if any(word in line for word in _AND_SO_ON):

@@ -24,6 +24,9 @@ _POSSESSIVE = re.compile("['’]s$")
 _JOINTS = re.compile("['’-]")  # of the parts of a word
 _MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
+_ABBREVIATES = re.compile(r"\.\s*\S")  # behind a word: a dot that does not end the sentence
+_MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
+_LONGEST_UNIT = 4  # letters: mins, kgs, dto
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
 _LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
@@ -103,6 +106,8 @@ class SourceWords:
             if word != word.lower():
                 is_first = begins_sentence and word[1:] == word[1:].lower()
                 most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
+            if self._is_abbreviation(text, begin, end):
+                most = 0
             parts += [text[done:begin], self._known.correct(word, most)]
             done = end
         return "".join([*parts, text[done:]])
@@ -180,6 +185,13 @@ class SourceWords:
         curly = sum(count for word, count in self.counts.items() if "’" in word)
         straight = sum(count for word, count in self.counts.items() if "'" in word)
         return ("’", "'") if curly > straight else ("'", "’")
+
+    def _is_abbreviation(self, text: str, begin: int, end: int) -> bool:
+        """Whether an unknown word may be an abbreviation, such as pág. or the min of "10 min"."""
+        if _ABBREVIATES.match(text, end):
+            return True
+        before = text[max(0, begin - 2) : begin]
+        return end - begin <= _LONGEST_UNIT and bool(_MEASURES.search(before))
 
     def _begins_with_name(self, text: str, begin: int, end: int) -> bool:
         """Whether an unknown word that begins a sentence may be a name."""

@@ -18,14 +18,15 @@ from nmt.text.scripts import UNSPACED, UNSPACED_LETTERS, is_spaced_alnum, join_s
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
+_SLOT_AND_JOINTS = re.compile(rf"([:,;]?\s*)([{SLOTS[0]}-{SLOTS[-1]}])((?:['’]s\b)?)")
 # By a slot behind it, as by an end tag; but scripts without spaces have none before any span.
 _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")
 _FIRST_WORD = re.compile(r"\s*(\w*)")
 _TAG = re.compile("[<\ue000-\uf8ff]")  # begins a tag, or is one of a document
 _TAG_PARTS = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)[^<>]*?(?P<empty>/?)>")
-_LAST_WORD_AND_MARKS = re.compile(r"\w+\W*$")
-_MARKS_AND_WORD = re.compile(r"\W*\w+")
+_LAST_WORD_AND_MARKS = re.compile(r"\w+(?:['’]\w+)*\W*$")
+_MARKS_AND_WORD = re.compile(r"\W*\w+(?:['’]\w+)*")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
@@ -37,7 +38,7 @@ _EXTENSIONS = (
 
 # Members of character classes. \w and \s are avoided: in Python they know Unicode, in RE2 ASCII.
 _SPACE = "\x00-\x20\x7f-\xa0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000"
-_DIGIT = "0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19"
+_DIGIT = "0-9\u00bc-\u00be\u2150-\u215e\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19"
 _LATIN = "A-Za-z_ªº\u00c0-\u024f"
 # Letters of scripts with spaces; roughly, as a class of all of them would be too large. Between
 # letters of other scripts, a span may begin anywhere.
@@ -54,6 +55,8 @@ _DOMAIN = (
     rf"(?:(?:{_LABEL}\.){{1,4}}(?:{_DOMAINS})"
     rf"|(?:{_LABEL}\.){{0,3}}[A-Za-z0-9]+(?:-*[A-Za-z0-9]){{1,9}}\.(?:{_COUNTRIES}))\b"
 )
+# Of a measure. No single letter: \b is ASCII's, so that "5 m" would begin in "5 más".
+_UNIT = "(?:km|cm|mm|m)[²³]|(?:km/h|km|cm|mm|kg|mg|ml|kWh|kW|mAh|[GMk]?Hz|[KkMGT]B|px|dB|rpm)\\b"
 _STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
 _NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder
 
@@ -74,6 +77,7 @@ PATTERNS = {
     "url": rf"(?:https?|ftp|HTTPS?)://{_PART}|www\.{_PART}"
     rf"|(?:{_DOMAIN}|localhost)(?::[0-9]{{2,5}}\b)?(?:[/?#]{_PART}|/)?",
     "placeholder": r"\{\{[^{}]+\}\}|\{%[^{}]+%\}"
+    r"|\{ *[A-Za-z0-9_]+ *, *(?:plural|select|selectordinal)(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
     rf"|[$%#@]?\{{[^{{}}{_SPACE}]*\}}|\[\[[^\[\]{_SPACE}]+\]\]"
     r"|%(?:[0-9]+\$)?[-+#0]?[0-9]*(?:\.[0-9]+)?(?:l?l?[A-Za-z]\b|@)"
     r"|%\([A-Za-z_][A-Za-z0-9_]*\)[sdif]|%%[A-Za-z_][A-Za-z0-9_.]*%%|%[A-Za-z_][A-Za-z0-9_.]*%|%[0-9]{1,2}\b"
@@ -93,9 +97,11 @@ PATTERNS = {
     "emoji": f"{_EMOJI_SEQUENCE}(?: ?{_EMOJI_SEQUENCE})*|[0-9#*]\ufe0f?\u20e3"
     r"|[:;]'?-?(?:[()]|[DPp]\b)|<3\b",
     "number": r"\+[0-9]{1,3}(?:[ -]?(?:\([0-9]{2,4}\)|[0-9]{2,4})){2,5}\b"
-    rf"|(?:[A-Za-z]{{1,5}}-|[+−±~-]?(?:[A-Z]{{0,3}}[$€£¥])?[+−-]?)"
-    rf"(?:[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
-    rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª])*(?: ?(?:[%‰€£]|°(?:[CFK]\b)?)|[$¥])?",
+    rf"|(?:[A-Za-z]{{1,5}}-|[+−±~-]?(?:[A-Z]{{0,3}}[$€£¥] ?)?[+−-]?)"
+    rf"(?:(?:[A-Z]{{2}}[0-9]{{2}}|[0-9]{{2,4}})(?: [0-9]{{2,4}}){{2,7}}\b"  # telephone, account
+    rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
+    rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{1,4}}\b)*"
+    rf"(?: ?(?:[%‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",
 }
@@ -246,7 +252,7 @@ def enclose_inverted(text: str, spans: Sequence[str]) -> str:
         word, next_word = _LAST_WORD_AND_MARKS.search(before), _MARKS_AND_WORD.match(after)
         begin = word.start() if word else len(before)
         stop = next_word.end() if next_word else 0
-        inside = f"{before[begin:]}{inside}{after[:stop]}".strip()
+        inside = " ".join(f"{before[begin:]}{inside}{after[:stop]}".split())
         after = after[stop:] if next_word else after.lstrip()
         text = f"{before[:begin]}{SLOTS[start]}{inside}{SLOTS[end]}{after}"
     return text
@@ -301,17 +307,19 @@ def restore_spans(
 
     Returns:
         The translation, in which each span replaces the first of its slots, and the spans that were
-        lost and had to be inserted. Repeated and unknown slots are removed.
+        lost and had to be inserted. Unknown slots are removed, and repeated ones with the marks
+        before and an 's behind them.
     """
     seen: set[str] = set()
 
     def drop_repeated(match: re.Match[str]) -> str:
-        slot = match[0]
-        is_kept = slot in SLOTS[: len(values)] and slot not in seen
+        before, slot, behind = match.groups()
+        if slot in seen:
+            return ""
         seen.add(slot)
-        return slot if is_kept else ""
+        return match[0] if slot in SLOTS[: len(values)] else before + behind
 
-    text = _SLOT.sub(drop_repeated, text)
+    text = _SLOT_AND_JOINTS.sub(drop_repeated, text)
     lost = [number for number in range(len(values)) if SLOTS[number] not in seen]
     for number in lost:
         at = len(text) if place is None else place(text, number)

@@ -34,13 +34,31 @@ def test_items_of_a_list_stay_apart() -> None:
         "- uno dos",
         "* tres",
         "1. cuatro",
-        "10) cinco -6 seis",
+        "10) cinco",
+        "-6 seis",
     ]
 
 
 def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
-    document = extract(b"en el\n1990. Se fue.\n12. Dos", "text", DocumentOptions())
-    assert [segment.text for segment in document.segments] == ["en el 1990. Se fue.", "12. Dos"]
+    begin = "El perro que vivía en la casa de al lado nació en el"
+    document = extract(f"{begin}\n1990. Se fue.\n12. Dos".encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [f"{begin} 1990. Se fue.", "12. Dos"]
+
+
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [
+        ("Un saludo,\nAna López\nDirectora\n", ["Un saludo,", "Ana López", "Directora"]),
+        ("200 g de harina\n2 huevos\n", ["200 g de harina", "2 huevos"]),
+        ("a" * 60 + "\nTres temas:\nEl perro", ["a" * 60 + " Tres temas:", "El perro"]),
+        ("Una línea corta\nque sigue aquí\n", ["Una línea corta que sigue aquí"]),
+        ("| a | b |\n|---|---|\n| c | d |", ["| a | b |", "| c | d |"]),
+        ("● uno\n● dos", ["● uno", "● dos"]),
+    ],
+)
+def test_lines_that_end_early_end_a_paragraph(text: str, paragraphs: list[str]) -> None:
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == paragraphs
 
 
 def test_quotations_rules_and_dialogues_stay_apart() -> None:

@@ -18,7 +18,7 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
 from nmt.inference.engines import Engines
-from nmt.inference.segments import show_spans
+from nmt.inference.segments import _find_edge, show_spans
 from nmt.text.cleaning import clean_text
 from nmt.text.spans import SLOTS
 
@@ -131,9 +131,12 @@ def test_sentences_are_searched_one_by_one_and_lines_in_one_go(tokenizer: Tokeni
 
 def test_marks_of_lists_are_not_translated(tokenizer: Tokenizer) -> None:
     translator, engine = translator_of(tokenizer)
-    text = "- hoy hace frío. - y llueve.\n\t* ¿vamos?\n–no.\n12) sí.\n a) él.\nno b) y."
+    text = (
+        "- hoy hace frío. - y llueve.\n\t* ¿vamos?\n–no.\n12) sí.\n a) él.\nno b) y.\n[no]\n-5 no"
+    )
     assert translator.translate([text]) == [text]
-    expected = ["- y llueve.", "hoy hace frío.", "¿vamos?", "–no.", "sí.", "él.", "no b) y."]
+    expected = ["- y llueve.", "hoy hace frío.", "¿vamos?", "no.", "sí.", "él.", "no b) y."]
+    expected += ["no", f"{A} no"]
     assert sorted(engine.sources) == sorted(expected)
 
 
@@ -143,6 +146,48 @@ def test_quotation_marks_around_a_sentence_are_not_translated(tokenizer: Tokeniz
     assert translator.translate([text]) == [text]
     expected = ["hoy hace frío.", "sí", "« no » dijo «ella».", "¿vamos?"]
     assert sorted(engine.sources) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("[música]", ["música"]),
+        ("-¿Quién es?\n-Soy yo.", ["¿Quién es?", "Soy yo."]),
+        ("—Hola. —Adiós.", ["Hola.", "Adiós."]),
+        ("1.- Entre.", ["Entre."]),
+        ("II. Los perros", ["Los perros"]),
+        ("(a) El perro (b) y el gato", ["El perro (b) y el gato"]),
+        ("● El perro\n► El gato", ["El perro", "El gato"]),
+        ("*Importante*: no", ["*Importante*: no"]),
+        ("**Importante**", ["Importante"]),
+        ("(No lo sé.)", ["No lo sé."]),
+        ("Nombre\tApellido", ["Nombre", "Apellido"]),
+    ],
+)
+def test_marks_around_a_line_are_not_translated(
+    tokenizer: Tokenizer, text: str, sources: list[str]
+) -> None:
+    translator, engine = translator_of(tokenizer)
+    assert translator.translate([text]) == [text]
+    assert sorted(engine.sources) == sorted(map(str.lower, sources))
+
+
+def test_a_mark_behind_a_quotation_is_translated_inside(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer)
+    assert translator.translate(["- «No lo sé»."]) == ["- «No lo sé.»"]
+    assert engine.sources == ["no lo sé."]
+
+
+def test_bytes_that_are_no_text_are_left_out(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: f"{text} \ufffd")
+    assert translator.translate(["hoy"]) == ["hoy "]
+
+
+@pytest.mark.parametrize(
+    ("at", "is_before", "edge"), [(6, True, 2), (6, False, 7), (1, True, 2), (1, False, 1)]
+)
+def test_nothing_is_inserted_inside_of_a_word(at: int, is_before: bool, edge: int) -> None:
+    assert _find_edge("I don't want", at, is_before=is_before) == edge
 
 
 def test_what_has_no_words_costs_no_search(tokenizer: Tokenizer) -> None:
@@ -235,7 +280,7 @@ def test_the_letter_case_of_a_sentence_comes_back(
         ("Llega {x} hoy.", f"{A} today.", "{x} today."),
         ("😀 Hoy llega.", f"{A} today.", "😀 Today."),
         ("Los <b>perros</b> ladran.", f"{A}dogs{B} bark.", "<b>Dogs</b> bark."),
-        ("Un <br/><b>perro</b>", f"{A}{B}dog{C}", "<br/><b>Dog</b>"),
+        ("Un <br/><b>perro</b>", f"{A}{B} dog {C}", "<br/><b>Dog</b>"),
     ],
 )
 def test_a_number_that_begins_a_translation_needs_no_capital_behind_it(

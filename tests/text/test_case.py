@@ -53,6 +53,7 @@ def test_titles(text: str) -> None:
             "DVDを見る。",
             "अ NATO है।",
         ),
+        *("Tallas: S, M, L, XL", "S.A. de C.V."),
         *("Der Mann kauft Brot und Wein.", "Die Katze sieht den Hund.", "Das Haus"),
     ],
 )

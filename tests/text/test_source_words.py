@@ -67,6 +67,8 @@ def test_what_was_meant(words: SourceWords, typed: str, meant: str) -> None:
         "¿Vivé Ana?",  # with its accent another word than "vive"
         "un dinerO y dInreo",  # of unusual case
         "tango",  # known
+        "Véase la tngo. 3.",  # abbreviations, perhaps, and units
+        "Máx. 10 teng.",
         "我没有钱。",
         "",
     ],
@@ -77,6 +79,12 @@ def test_what_stays(words: SourceWords, text: str) -> None:
 
 def test_where_any_word_may_be_a_name_words_get_accents_alone(words: SourceWords) -> None:
     assert words.correct("El telefono de tngo", [], accents_only=True) == "El teléfono de tngo"
+
+
+def test_a_noun_is_no_verb_without_its_accent() -> None:
+    words = SourceWords({"saludó": 18, "saludos": 13, "habló": 30})
+    assert correct(words, "saludo") == "saludo"
+    assert correct(words, "hablo") == "habló"
 
 
 def test_apostrophes_are_those_of_the_sources() -> None:

@@ -83,6 +83,10 @@ MARKED = [
     "Firma: ⟦____⟧ ⟦__/__/____⟧ ⟦=====⟧ ⟦---⟧ a y __b__ -- ...",
     "⟦$t(app.title)⟧ ⟦@:app.title⟧ ⟦<%= x %>⟧ Ácido ⟦é.txt⟧",
     "⟦192.168.0.1:80⟧ ⟦10:00-12:00⟧ ⟦±5⟧ ⟦−3⟧",
+    "Tel.: ⟦91 123 45 67⟧, IBAN ⟦ES91 2100 0418 4502 0005 1332⟧, ⟦12 345 678,90 €⟧, ⟦12345-AB⟧",
+    "⟦2,5 kg⟧ de arroz a ⟦25 ºC⟧, ⟦70 m²⟧, ⟦120 km/h⟧, ⟦16 GB⟧, ⟦US$ 20⟧, ⟦½⟧ taza y ⟦1½ kg⟧",
+    "⟦5⟧ más, ⟦3⟧ clínicas, ⟦1º⟧ Física, ⟦2⟧ mmmm",
+    "Hola ⟦{name}⟧, ⟦{n, plural, one {# día} other {# días {x}}}⟧.",
 ]
 # Pieces of spans and of what looks like one.
 PARTS = st.sampled_from(
@@ -273,8 +277,12 @@ def test_slots_run_out() -> None:
 
 def test_lost_repeated_and_unknown_slots() -> None:
     first, second, third = SLOTS[:3]
-    assert restore_spans(f"{second} and {second}.", ["1", "2"]) == ("2 and . 1", ("1",))
+    assert restore_spans(f"{second} and {second}.", ["1", "2"]) == ("2 and. 1", ("1",))
     assert restore_spans(f"a {third}{first}", ["{x}"]) == ("a {x}", ())
+    # A repeated slot takes the marks before and behind it along.
+    assert restore_spans(f"Hi, {first}: {first}{first}:", ["{name}"]) == ("Hi, {name}:", ())
+    output = f"{first} in the {second}'s {second}'s {second}."
+    assert restore_spans(output, ["1", "15"]) == ("1 in the 15's.", ())
     assert restore_spans("", ["1", "2"]) == ("1 2", ("1", "2"))
     assert restore_spans("a b", ["1"], lambda text, number: 2) == ("a 1 b", ("1",))
     assert restore_spans("页", ["3"], lambda text, number: 0) == ("3页", ("3",))

@@ -1,0 +1,76 @@
+"""How sentences are spelled for a tokenizer: with signs it knows, and slots apart from words."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from nmt.data.tokenizer import Tokenizer
+from nmt.text.scripts import is_unspaced_letter
+from nmt.text.spans import SLOTS
+
+# What is read in place of signs that a tokenizer lacks, and would read as bytes.
+_SUBSTITUTES = {
+    **dict.fromkeys("“”„‟«»‘’‚‛", '"'),
+    **dict.fromkeys("—–―‐‑−", "-"),
+    "…": "...",
+    ";": ",",
+}
+_SIGNS = "".join(_SUBSTITUTES)
+_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
+_CHANGED = re.compile(
+    r"(?P<clause> [—–―] |(?<=\w)… (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # a dash or an ellipsis as a comma
+    r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
+    rf"|(?P<sign>[{_SIGNS}])"
+    # Behind a slot, a word would have other pieces than behind a space.
+    rf"|(?P<joint>(?<={_SLOT})(?=[^\W\d_])|(?<=[^\W\d_])(?={_SLOT}))"
+)
+
+
+class Spelling(NamedTuple):
+    """A text as a tokenizer reads it."""
+
+    text: str
+    origins: tuple[int, ...]  # of each character, its index in the text that is spelled
+
+
+class Speller:
+    """Spells sentences.
+
+    Args:
+        tokenizer: a sign is replaced if no piece has it, and pieces have its substitute.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        pieces = {
+            sign: "".join(tokenizer.pieces(tokenizer.encode([f"a{sign}"])[0]))
+            for sign in {*_SIGNS, *"".join(_SUBSTITUTES.values())}
+        }
+        self._substitutes = {
+            sign: other
+            for sign, other in _SUBSTITUTES.items()
+            if sign not in pieces[sign] and all(each in pieces[each] for each in other)
+        }
+
+    def spell(self, text: str) -> Spelling:
+        """Return a text with slots as it is encoded."""
+        parts: list[str] = []
+        origins: list[int] = []
+        end = 0
+        for match in _CHANGED.finditer(text):
+            begin, stop = match.span()
+            parts += [text[end:begin], new := self._substitute(match, text)]
+            origins += [*range(end, begin), *[min(begin, len(text) - 1)] * len(new)]
+            end = stop
+        return Spelling("".join([*parts, text[end:]]), (*origins, *range(end, len(text))))
+
+    def _substitute(self, match: re.Match[str], text: str) -> str:
+        sign = match[0].strip()
+        if match["joint"] is not None:
+            neighbors = text[match.start() - 1 : match.start() + 1]
+            return "" if any(map(is_unspaced_letter, neighbors)) else " "
+        if sign not in self._substitutes:
+            return match[0]
+        if match["clause"]:
+            return ", "
+        return "'" if match["apostrophe"] else self._substitutes[sign]

@@ -1,0 +1,98 @@
+"""How sentences are spelled for a tokenizer, and where its tokens are in them."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import corpus_lines
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.config import TokenizerConfig
+from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
+from nmt.inference.segmenting import Segmenter
+from nmt.inference.spelling import Speller
+from nmt.text.cleaning import clean_text
+from nmt.text.spans import SLOTS
+
+A, B = SLOTS[:2]
+SIGNS = "“”«»—–…;’‘"
+
+
+def train(*more: str) -> Tokenizer:
+    """Return a tokenizer with slots, whose corpus has some other texts, too."""
+    lines = corpus_lines(300)
+    texts = [clean_text(side) for line in lines for side in line.split("\t")[:2]]
+    texts = ["".join(sign for sign in text if sign not in SIGNS) for text in texts]
+    return train_tokenizer(
+        TokenizerConfig("unigram", 500, 0, 0.9998, True, 3),
+        [*texts, *["a-b...\"'," * 3], *more],
+        str,
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """Without the typographic signs."""
+    return train()
+
+
+@pytest.fixture(scope="module")
+def typographic() -> Tokenizer:
+    """With all of them."""
+    return train(*[f"a{sign}b {sign} c" for sign in SIGNS] * 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("Tom – mi hermano – vive aquí.", "Tom, mi hermano, vive aquí."),
+        ("Dijo: “No lo sé”.", 'Dijo: "No lo sé".'),
+        ("l’eau; «ella»…", 'l\'eau, "ella"...'),
+        ("Bueno… no sé", "Bueno, no sé"),
+        ("Bueno… Ana", "Bueno... Ana"),
+        ("2015–2020", "2015-2020"),
+        ("Hoy hace frío.", "Hoy hace frío."),
+        (f"La {A}casa{B} es {A}.", f"La {A} casa {B} es {A}."),
+        (f"我{A}是{B}", f"我{A}是{B}"),
+        ("", ""),
+    ],
+)
+def test_a_tokenizer_reads_signs_that_it_knows(
+    tokenizer: Tokenizer, text: str, spelled: str
+) -> None:
+    assert Speller(tokenizer).spell(text).text == spelled
+
+
+def test_known_signs_stay(typographic: Tokenizer) -> None:
+    text = "Tom – mi “hermano” – vive… en l’«eau»; sí"
+    assert Speller(typographic).spell(text).text == text
+
+
+@given(st.lists(st.sampled_from([*"aB 1.…–“’;é我", " – ", A, B, "… "]), max_size=20).map("".join))
+def test_every_character_has_its_origin(tokenizer: Tokenizer, text: str) -> None:
+    spelled, origins = Speller(tokenizer).spell(text)
+    assert len(spelled) == len(origins)
+    assert list(origins) == sorted(origins)
+    for sign, origin in zip(spelled, origins, strict=True):
+        assert sign == text[origin] or sign in "\"'-., "
+    kept = {origin for sign, origin in zip(spelled, origins, strict=True) if sign == text[origin]}
+    changed = {at for at in range(len(text)) if at not in kept}
+    assert all(text[at] in f"{SIGNS} " for at in changed)
+
+
+def test_tokens_are_characters_of_the_text_itself(tokenizer: Tokenizer) -> None:
+    segmenter = Segmenter(tokenizer, 63, language="es")
+    text = "Hola… la <b>casa</b> – sí – es “grande”."
+    [segment] = segmenter.segment(text).segments
+    assert segment.full_text == text
+    spelled = f'Hola, la {A} casa {B}, sí, es "grande".'
+    assert segment.ids.tolist() == tokenizer.encode([spelled])[0].tolist()
+    spans = segment.find_tokens(tokenizer)
+    assert len(spans) == len(segment.ids)
+    covered = {at for begin, end in spans for at in range(begin, end)}
+    letters = {at for at, sign in enumerate(segment.text) if sign.isalnum() or sign in SLOTS}
+    assert letters <= covered
+    for (begin, end), piece in zip(spans, tokenizer.pieces(segment.ids), strict=True):
+        word = piece.strip("▁")
+        assert not word.isalnum() or segment.text[begin:end].strip(f"{SIGNS} ").lower() == word
