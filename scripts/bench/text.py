@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from text_changes import CHANGES, change_all, loops, strip_quotes
+from text_changes import CHANGES, MARKED, change_all, loops, strip_marks
 from text_spans import (
     FOLDER,
     KINDS,
@@ -34,7 +34,6 @@ from nmt.text.scripts import primary_subtag
 
 PARAGRAPHS = (2, 3, 5)  # sentences
 CLEAN = "as it is"
-QUOTED = "in « »"
 HEADER = ("source", "texts", "measure", "value", "compared with", "difference", "loops", "empty")
 
 
@@ -180,7 +179,10 @@ def list_rows(
     rows += [
         Sources(name, change_all(sources, name, arguments.seed), references) for name in CHANGES
     ]
-    rows.append(Sources(QUOTED, [f"«{source}»" for source in sources], references))
+    rows += [
+        Sources(name, [marked.format(source) for source in sources], references)
+        for name, marked in MARKED.items()
+    ]
     for size in PARAGRAPHS:
         sentences, joined = group(sources, size), map(" ".join, group(references, size))
         texts = [" ".join(paragraph) for paragraph in sentences]
@@ -221,7 +223,7 @@ def measure(rows: Sequence[Sources], outputs: Mapping[str, str], language: str) 
             cased = bleu(translations, row.references, language, lowercase=False)
             measured += [add("BLEU", clean), add("BLEU with case", cased)]
         else:
-            strip = strip_quotes if row.name == QUOTED else str
+            strip = strip_marks if "<b>" in row.name or row.name in MARKED else str
             value = bleu(list(map(strip, translations)), list(map(strip, row.references)), language)
             measured.append(add("BLEU", value, clean))
     return measured

@@ -22,6 +22,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _TYPED = re.compile(r"[^\W\d_]{3,}")  # words that get typing errors
 _INSIDE_WORD = re.compile(r"(?<=\w)[-'’·](?=\w)")
 _WORDS = re.compile(r"\w+")
+_TAG = re.compile("</?b>")
 _LONGEST_LOOP = 4  # words in a group that repeats
 _REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
 
@@ -104,9 +105,18 @@ def _list_mistypings(word: str, rng: random.Random) -> Iterator[str]:
         yield word[: at + 1] + rng.choice(neighbors) + word[at + 1 :]
 
 
-def strip_quotes(text: str) -> str:
-    """Return a text without quotation marks around it."""
-    return text.strip(QUOTES + " ")
+def emphasize(text: str, rng: random.Random) -> str:
+    """Return a text with one word, of three letters or more, in tags, if it has one."""
+    words = list(_TYPED.finditer(text))
+    if not words:
+        return text
+    begin, end = rng.choice(words).span()
+    return f"{text[:begin]}<b>{text[begin:end]}</b>{text[end:]}"
+
+
+def strip_marks(text: str) -> str:
+    """Return a text without tags, and without the marks of `MARKED` and quotes around it."""
+    return _TAG.sub("", text).strip(f"{QUOTES}—●[] ")
 
 
 # Name in the table -> change.
@@ -118,7 +128,10 @@ CHANGES: dict[str, Change] = {
     "no ¿, ¡ and final mark": without_outer_marks,
     "lower case, no accents, no punctuation": to_bare_words,
     "one typing error": mistype,
+    "one word in <b> </b>": emphasize,
 }
+# Name in the table -> marks around a sentence.
+MARKED = {"in « »": "«{}»", "behind —": "—{}", "behind ●": "● {}", "in [ ]": "[{}]"}
 
 
 def change_all(texts: Sequence[str], name: str, seed: int) -> list[str]:

@@ -11,8 +11,17 @@ from pathlib import Path
 
 import pytest
 import text as text_bench
-from text import CLEAN, QUOTED, Row, Sources
-from text_changes import CHANGES, change_all, list_neighbors, loops, mistype, strip_quotes
+from text import CLEAN, Row, Sources
+from text_changes import (
+    CHANGES,
+    MARKED,
+    change_all,
+    emphasize,
+    list_neighbors,
+    loops,
+    mistype,
+    strip_marks,
+)
 from text_spans import FOLDER, KINDS, NAME, TAG_PAIR, Carrier, contains_once, draw_carriers
 from text_spans import read_table as read_lines
 
@@ -217,7 +226,7 @@ def measured(outputs: dict[str, str]) -> dict[tuple[str, str], Row]:
 
 def test_perfect_translations_have_perfect_scores() -> None:
     table = measured({})
-    assert len(table) == 2 + len(CHANGES) + 1 + 3 + len(KINDS)
+    assert len(table) == 2 + len(CHANGES) + len(MARKED) + 3 + len(KINDS)
     for row in table.values():
         assert row.value == pytest.approx(100)
         assert row.baseline is None or row.baseline == pytest.approx(100)
@@ -246,8 +255,15 @@ def test_bleu_ignores_case_and_quotes_around_the_output() -> None:
     assert table[CLEAN, "BLEU"].value == pytest.approx(100)
     assert table[CLEAN, "BLEU with case"].value < 50
     table = measured({f"«{source}»": f"“{reference}”" for source, reference in PAIRS})
-    assert table[QUOTED, "BLEU"].value == pytest.approx(100)
-    assert strip_quotes("«¿Qué?»") == "¿Qué?"
+    assert table["in « »", "BLEU"].value == pytest.approx(100)
+    assert strip_marks("«¿Qué?»") == "¿Qué?"
+    assert strip_marks("● [<b>Qué</b> casa]") == "Qué casa"
+
+
+def test_one_word_is_in_tags() -> None:
+    emphasized = emphasize("Es la casa.", random.Random(1))
+    assert emphasized == "Es la <b>casa</b>."
+    assert emphasize("Es la.", random.Random(1)) == "Es la."
 
 
 def test_lost_spans_and_loops_are_counted() -> None:
