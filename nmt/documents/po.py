@@ -13,7 +13,8 @@ import polib
 
 from nmt.data.bilingual import CHARSET, decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, is_message_format, mark_plain
+from nmt.documents.marked import MarkedText, has_letters, is_message_format
+from nmt.documents.tagged import read_tags
 from nmt.errors import UserError
 from nmt.text.spans import find_spans, keep_spans, make_overlap_test, restore_spans
 
@@ -61,9 +62,8 @@ class PoDocument:
         self._language = options.target_language
         self._messages = list(self._find_messages(parse_po(text)))
         texts = [text for message in self._messages for text in message.texts]
-        self.segments: Sequence[MarkedText] = [
-            mark_plain(text.replace(_find_mnemonic(text), "")) for text in texts
-        ]
+        self._texts = [read_tags(text.replace(_find_mnemonic(text), "")) for text in texts]
+        self.segments: Sequence[MarkedText] = [each.marked for each in self._texts]
 
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
         match = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
@@ -87,11 +87,11 @@ class PoDocument:
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the catalogue with translations, flagged as fuzzy: see `Document.fill`."""
         lines = list(self._lines)
-        filled = iter(zip(self.segments, translations, strict=True))
+        filled = iter(zip(self._texts, translations, strict=True))
         for message in self._messages:
             pairs = [next(filled) for _ in message.texts]
-            if any(segment != translation for segment, translation in pairs):
-                texts = [translation.text for _, translation in pairs]
+            if any(text.marked.without_kept() != translation for text, translation in pairs):
+                texts = [text.write(translation) for text, translation in pairs]
                 self._replace(message, lines, texts)
         next(filled, None)  # `strict` finds a surplus only here
         text = "".join(lines)

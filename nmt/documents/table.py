@@ -19,9 +19,9 @@ from nmt.documents.marked import (
     MarkedText,
     has_letters,
     is_message_format,
-    mark_plain,
     splice,
 )
+from nmt.documents.tagged import read_tags
 from nmt.errors import UserError
 
 _DELIMITERS = ",;\t"
@@ -64,16 +64,15 @@ class TableDocument:
         body = rows if has_header else chain([first], rows)
         chosen = (row[index] for row in body for index in indices if index < len(row))
         self._cells = [cell for cell in chosen if _is_translatable(cell.value)]
-        self.segments: Sequence[MarkedText] = [mark_plain(cell.value) for cell in self._cells]
+        self._texts = [read_tags(cell.value) for cell in self._cells]
+        self.segments: Sequence[MarkedText] = [each.marked for each in self._texts]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the table with other texts: see `Document.fill`."""
         changes = (
-            (cell.begin, cell.end, self._write(cell, translation.text))
-            for cell, segment, translation in zip(
-                self._cells, self.segments, translations, strict=True
-            )
-            if translation != segment
+            (cell.begin, cell.end, self._write(cell, text.write(translation)))
+            for cell, text, translation in zip(self._cells, self._texts, translations, strict=True)
+            if translation != text.marked.without_kept()
         )
         return splice(self._text, changes).encode(self._encoding)
 

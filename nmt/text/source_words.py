@@ -106,7 +106,7 @@ class SourceWords:
             if word != word.lower():
                 is_first = begins_sentence and word[1:] == word[1:].lower()
                 most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
-            if self._is_abbreviation(text, begin, end):
+            if _may_be_abbreviation(text, begin, end):
                 most = 0
             parts += [text[done:begin], self._known.correct(word, most)]
             done = end
@@ -186,13 +186,6 @@ class SourceWords:
         straight = sum(count for word, count in self.counts.items() if "'" in word)
         return ("’", "'") if curly > straight else ("'", "’")
 
-    def _is_abbreviation(self, text: str, begin: int, end: int) -> bool:
-        """Whether an unknown word may be an abbreviation, such as pág. or the min of "10 min"."""
-        if _ABBREVIATES.match(text, end):
-            return True
-        before = text[max(0, begin - 2) : begin]
-        return end - begin <= _LONGEST_UNIT and bool(_MEASURES.search(before))
-
     def _begins_with_name(self, text: str, begin: int, end: int) -> bool:
         """Whether an unknown word that begins a sentence may be a name."""
         if len(self.counts) < _MIN_MODELED:
@@ -205,3 +198,11 @@ class SourceWords:
     @cached_property
     def _known(self) -> KnownWords:
         return KnownWords(self.counts)
+
+
+def _may_be_abbreviation(text: str, begin: int, end: int) -> bool:
+    """Whether an unknown word may be an abbreviation, such as pág. or the min of "10 min"."""
+    if _ABBREVIATES.match(text, end):
+        return True
+    before = text[max(0, begin - 2) : begin]
+    return end - begin <= _LONGEST_UNIT and bool(_MEASURES.search(before))
