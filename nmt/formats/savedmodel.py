@@ -144,7 +144,7 @@ def _make_search(
         longest = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # 1 for an empty batch
         hypotheses = search_in_graph(model, source, limits, beam, longest)
         return (
-            graph.join_lines(decode(hypotheses.tokens[:, 0])),
+            graph.clean_output(decode(hypotheses.tokens[:, 0])),
             tf.where(is_empty, 0.0, hypotheses.scores[:, 0]),
             tf.where(is_empty, 0.0, hypotheses.log_probs[:, 0]),
         )

@@ -144,10 +144,11 @@ def make_joiner() -> Callable[[Sentences, Any], Any]:
     return join
 
 
-def join_lines(text: Any) -> Any:
-    """Return `nmt.inference.results.join_lines` of texts: string [N] -> string [N]."""
+def clean_output(text: Any) -> Any:
+    """Return `nmt.inference.results.clean_output` of texts: string [N] -> string [N]."""
     import tensorflow as tf
 
+    text = tf.strings.regex_replace(text, "\ufffd", "")
     return tf.strings.regex_replace(text, f"[{_escape(SEPARATORS)}]", " ")
 
 

@@ -25,6 +25,11 @@ def join_lines(text: str, *, keeps_tabs: bool = False) -> str:
     return text.translate(_JOINED_LINES if keeps_tabs else _JOINED)
 
 
+def clean_output(text: str) -> str:
+    """Return a decoded output as one line, without bytes that make no character."""
+    return join_lines(text.replace("\ufffd", ""))
+
+
 @dataclass(frozen=True)
 class Word:
     """A word of a translation."""

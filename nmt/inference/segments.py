@@ -13,7 +13,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.prefixes import NO_PREFIX, Prefix
-from nmt.inference.results import Translation, join_lines
+from nmt.inference.results import Translation, clean_output
 from nmt.inference.spelling import Spelling
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.spans import (
@@ -123,8 +123,7 @@ class SegmentWriter:
             for hypothesis in hypotheses
         ]
         decoded = self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
-        # Bytes that make no character are not text; sources have none, see `clean_input`.
-        texts = [join_lines(text.replace("\ufffd", "")) for text in decoded]
+        texts = list(map(clean_output, decoded))
         in_order = [
             drop_inverted(text, segment.spans)
             for (segment, _), text in zip(pairs, texts, strict=True)

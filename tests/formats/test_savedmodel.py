@@ -16,7 +16,7 @@ from made_exports import TEXTS, load_run, make_tokenizer, make_wordpiece
 from nmt import Translator
 from nmt.formats import savedmodel, text_in_graph
 from nmt.formats.comparison import read_samples
-from nmt.inference.results import LINE_ENDS, join_lines
+from nmt.inference.results import LINE_ENDS, clean_output
 from nmt.text.cleaning import clean_text
 
 pytestmark = pytest.mark.xdist_group("exports")
@@ -141,18 +141,21 @@ def test_tokenizing_in_the_graph_is_the_tokenizers_own(kind: str) -> None:
     assert [text.decode() for text in decode(tf.constant(ids)).numpy()] == tokenizer.decode(ids)
 
 
-def test_a_decoded_byte_that_ends_a_line_leaves_one_line() -> None:
+def test_a_decoded_byte_ends_no_line_and_is_no_sign() -> None:
     import tensorflow as tf
 
     tokenizer = make_tokenizer("unigram")
     _, decode = savedmodel._make_coders(tokenizer)
-    join = text_in_graph.join_lines
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     for end in LINE_ENDS:
         ids = [pieces.index(f"<0x{byte:02X}>") for byte in end.encode()]
         [text] = decode(tf.constant([[*ids, pieces.index("a"), *ids]])).numpy()
         assert end in text.decode()
-        assert join(tf.constant([text])).numpy()[0].decode() == join_lines(text.decode())
+        [cleaned] = text_in_graph.clean_output(tf.constant([text])).numpy()
+        assert cleaned.decode() == clean_output(text.decode())
+    [text] = decode(tf.constant([[pieces.index("<0xE2>"), pieces.index("a")]])).numpy()
+    [cleaned] = text_in_graph.clean_output(tf.constant([text])).numpy()
+    assert cleaned.decode() == "a"
 
 
 @pytest.mark.long
