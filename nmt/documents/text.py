@@ -20,6 +20,7 @@ _MARK = re.compile(
     r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
 )
 _FIRST_WORD = re.compile(r"\S+")
+_SPACES = re.compile(r"\s+")  # a tab stays: it separates columns
 _NARROWEST = 40  # characters: shorter lines than a column of text are not wrapped
 
 
@@ -34,7 +35,8 @@ class TextDocument:
     def _read(self, begin: int, end: int) -> MarkedText:
         first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
-        return mark_plain(" ".join(" ".join(lines).split()))
+        joined = " ".join(line.strip() for line in lines)
+        return mark_plain(_SPACES.sub(lambda match: "\t" if "\t" in match[0] else " ", joined))
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the text with other paragraphs: see `Document.fill`."""

@@ -54,6 +54,7 @@ def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
         ("Una línea corta\nque sigue aquí\n", ["Una línea corta que sigue aquí"]),
         ("| a | b |\n|---|---|\n| c | d |", ["| a | b |", "| c | d |"]),
         ("● uno\n● dos", ["● uno", "● dos"]),
+        ("Ana  López \t 12\n\tdos\n", ["Ana López\t12 dos"]),
     ],
 )
 def test_lines_that_end_early_end_a_paragraph(text: str, paragraphs: list[str]) -> None:
