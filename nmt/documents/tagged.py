@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w:.-]*|\d+)(?:\s[^<>]*?)?(?P<empty>/?)>")
-_BREAK = "br"
+# Elements between which sentences end.
+_BLOCK = re.compile(r"br|p|div|li|ul|ol|tr|td|th|h[1-6]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class TaggedText:
     """A string, read as a text with elements.
 
-    Start and end tags that match are elements, and so are `<br>` and empty tags such as `<0/>`. Any
-    other tag, such as the `<file>` of a command, stays a part of the text.
+    Start and end tags that match are elements, and so are empty tags such as `<0/>`. Tags of
+    blocks, such as `<br>` and `<li>`, end sentences. Any other tag, such as the `<file>` of a
+    command, stays a part of the text.
     """
 
     marked: MarkedText
@@ -43,13 +46,13 @@ def read_tags(text: str) -> TaggedText:
     tags: list[tuple[str, str]] = []
     end = 0
     for number, match in enumerate(matches):
-        is_break = match["name"].lower() == _BREAK
-        if number not in partners and not (match["empty"] or is_break):
+        is_block = _is_block(match)
+        if number not in partners and not (match["empty"] or is_block):
             continue
         builder.add_text(text[end : match.start()])
         end = match.end()
         if number not in partners:
-            builder.add_kept(breaks_line=is_break)
+            builder.add_kept(breaks_line=is_block)
             tags.append((match[0], ""))
         elif match["end"]:
             builder.close()
@@ -64,16 +67,20 @@ def _match_tags(matches: list[re.Match[str]]) -> dict[int, int]:
     """Return for each start or end tag of an element the index of the other one."""
     partners: dict[int, int] = {}
     opened: list[int] = []
+    names = Counter[str]()  # of the opened tags
     for number, match in enumerate(matches):
-        if match["empty"]:
+        if match["empty"] or _is_block(match):
             continue
         if not match["end"]:
             opened.append(number)
-            continue
-        names = [matches[index]["name"] for index in opened]
-        if match["name"] in names:
-            # Start tags in between have no end.
-            at = len(names) - 1 - names[::-1].index(match["name"])
-            partners[opened[at]], partners[number] = number, opened[at]
-            del opened[at:]
+            names[match["name"]] += 1
+        elif names[match["name"]]:
+            while matches[start := opened.pop()]["name"] != match["name"]:
+                names[matches[start]["name"]] -= 1  # it has no end
+            names[match["name"]] -= 1
+            partners[start], partners[number] = number, start
     return partners
+
+
+def _is_block(tag: re.Match[str]) -> bool:
+    return _BLOCK.fullmatch(tag["name"]) is not None

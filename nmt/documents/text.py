@@ -21,7 +21,7 @@ _MARK = re.compile(
 )
 _FIRST_WORD = re.compile(r"\S+")
 _SPACES = re.compile(r"\s+")  # a tab stays: it separates columns
-_NARROWEST = 40  # characters: shorter lines than a column of text are not wrapped
+_NARROWEST = 40  # characters: shorter lines are no column of wrapped text
 
 
 class TextDocument:
@@ -36,7 +36,7 @@ class TextDocument:
         first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
         joined = " ".join(line.strip() for line in lines)
-        return mark_plain(_SPACES.sub(lambda match: "\t" if "\t" in match[0] else " ", joined))
+        return mark_plain(_SPACES.sub(lambda match: "\t" * match[0].count("\t") or " ", joined))
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the text with other paragraphs: see `Document.fill`."""
@@ -57,8 +57,12 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
     """
     for begin, end in _find_blocks(text):
         lines = [match.span() for match in _LINE.finditer(text, begin, end) if match[0]]
+        line_begin = max(text.rfind("\n", 0, begin), text.rfind("\r", 0, begin)) + 1
+        lines[0] = line_begin, lines[0][1]  # with its indentation
         contents = [text[first:last].rstrip() for first, last in lines]
-        width = max(_NARROWEST, *map(len, contents))
+        # A line of one long word, such as an address, cannot be wrapped.
+        wrapped = [line for line in contents if " " in line[_measure_indent(line) :]]
+        width = max([_NARROWEST, *map(len, wrapped)])
         start = begin
         for line, following, (first, _) in zip(contents, contents[1:], lines[1:], strict=False):
             indent = _measure_indent(following)

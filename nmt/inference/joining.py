@@ -54,7 +54,7 @@ def _are_words(before: str, after: str) -> bool:
     return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith(">")
 
 
-_CLOSING = re.compile("[»”]?")  # quotation marks that end a sentence
+_CLOSING = re.compile(r"[»”)\]’]?")  # marks that end a sentence
 
 
 class _Chosen(NamedTuple):

@@ -30,6 +30,7 @@ from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
     SlottedText,
+    find_spans,
     has_letters_outside,
 )
 from nmt.text.terms import Glossary
@@ -52,7 +53,7 @@ _CUTS = (
 )
 # The mark of an item, or the dash of a speech, at the beginning of a line ...
 _LIST_MARKER = re.compile(
-    r"(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{1,4}[.)])\s+(?=\S)|[-–—](?=[¿¡«“\"(]*[^\W\d_])"
+    r"(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{2,4}[.)]|[IVX]\))\s+(?=\S)|[-–—](?=[¿¡«“\"(]*[^\W\d_])"
 )
 # ... and of any sentence.
 _ANY_MARKER = re.compile(
@@ -64,7 +65,7 @@ _ANY_MARKER = re.compile(
 _QUOTED = re.compile(
     r"(?:(«\s*+)[^«»]*[^«»\s](\s*+»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")"
     r"|(‘)[^‘’]+(’)|(')[^']+(')|(\()[^()]+(\))|(\[)[^\[\]]+(\])"
-    r"|(?P<sign>[*_~]{1,2})(?=\S)[^*_~]+(?<=\S)((?P=sign)))(?P<final>[.!?…]*)"
+    r"|(?P<sign>\*{1,2}|_|~{1,2})(?=\S)[^*_~]+(?<=\S)((?P=sign)))(?P<final>[.!?…]*)"
 )
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
@@ -127,7 +128,6 @@ class Segmenter:
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._reader = SentenceReader(tokenizer, words, language=language)
-        self._speller = Speller(tokenizer)
         self._speller = Speller(tokenizer)
         self._has_warned = False
 
@@ -216,11 +216,9 @@ class Segmenter:
                 )
                 if marker and (item := clean_text(content[marker.end() :])):
                     begin, cleaned = begin + marker.end(), item
-                if quoted := _QUOTED.fullmatch(piece[begin:end]):
-                    opening, closing, final = filter(lambda each: each is not None, quoted.groups())
-                    stop = end - len(final) - len(closing)
-                    if inside := clean_text(piece[begin + len(opening) : stop] + final):
-                        begin, cleaned, after = begin + len(opening), inside, closing + after
+                if marks := _find_marks_around(piece[begin:end]):
+                    opening, inside, closing = marks
+                    begin, cleaned, after = begin + len(opening), inside, closing + after
             read, before = self._reader.read(cleaned), space + piece[:begin]
             sentences.append(_Sentence(*read, tag, before, add_context("", previous)))
             previous.append(to_context(clean_text(content)))
@@ -342,6 +340,27 @@ class Segmenter:
 
     def _spell(self, text: str) -> str:
         return self._speller.spell(text).text
+
+
+def _find_marks_around(sentence: str) -> tuple[str, str, str] | None:
+    """Return the marks before a sentence, itself and the marks behind it; None without any.
+
+    A mark behind the closing one ends the sentence, if the sentence has none: « sí ».
+    """
+    match = _QUOTED.fullmatch(sentence)
+    if match is None:
+        return None
+    opening, closing, final = filter(lambda each: each is not None, match.groups())
+    stop = len(sentence) - len(final)
+    if (0, stop) in find_spans(sentence):
+        return None  # a placeholder such as *|NAME|*
+    inside = sentence[len(opening) : stop - len(closing)]
+    if inside.rstrip().endswith((".", "!", "?", "…")):
+        closing += final
+    else:
+        inside += final
+    cleaned = clean_text(inside)
+    return (opening, cleaned, closing) if cleaned else None
 
 
 def _replace_surrogates(text: str) -> str:

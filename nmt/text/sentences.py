@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from nmt.text.scripts import primary_subtag
 from nmt.text.spans import find_spans, make_overlap_test
 
-# Most lines: one sentence in any language, since no mark but the last can end one.
+# Most lines: one sentence in any language, since no mark but the last can end one, and no tab
+# separates cells.
 _PLAIN = re.compile(r"[¿¡«“\"]*(?!\s)(?:[\w,]|[^\S\t])*[.!?…]*")
 _CONTEXT = 64  # characters before and after a cut that decide whether it is one
 _SPACE = re.compile(r"\s+")
@@ -17,7 +18,7 @@ CLOSING = "\"'”’»)\\]」』）】》〉"
 # Between the entries of a menu, the folders of a path, the cells of a row.
 _SEPARATOR = re.compile(
     r"(?<=\S\s)(?:[|·•‣›→»]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
-    r"|(?<=\S)\t+(?=\S)|^[|«‹›»]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
+    r"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^[|«‹›»]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
     r"|</?(?:p|div|li|ul|ol|tr|td|th|h[1-6])(?: [^<>]*)?>\s*"  # blocks of a page
     r"|(?<=[.!?…:])<br ?/?>\s*"
 )
@@ -41,7 +42,8 @@ _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw")
 # An answer, and no abbreviation of a number.
-_NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡«“\"]?No\.\s+(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
+_NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
+_NO_LANGUAGES = ("es", "it", "en")
 _ROMAN = re.compile(r"[IVX]{1,4}\.\s+")  # the mark of an item
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 
@@ -139,7 +141,7 @@ def _cut_sentences(line: str, language: str) -> list[str]:
 
     pieces = sentencex.segment(language, line)
     spans = list(find_spans(line))
-    cuts = {*_missing_cuts(line, spans)}
+    cuts = {*_missing_cuts(line, spans, language)}
     if len(pieces) == 1 and not cuts:
         return [line]
     cuts.add(len(line))
@@ -171,11 +173,11 @@ def _merge(
             begin = cut
 
 
-def _missing_cuts(line: str, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) -> Iterator[int]:
     """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end."""
     if "¿" in line or "¡" in line:
         yield from (match.end() for match in _OPENING.finditer(line))
-    if "No." in line:
+    if "No." in line and language in _NO_LANGUAGES:
         yield from (match.end() for match in _NO.finditer(line))
     # A number may be an ordinal: Am 3. Mai.
     ends = [end for begin, end in spans if not line[begin:end].isdecimal()]

@@ -21,6 +21,11 @@ from nmt.inference.results import Word
         ("Hola <0/>, <1>sí</1>", "Hola \uf000, sí", [Mark(5, 6, None, True), Mark(8, 10)]),
         ("copy <file> a </b> 1 < 2 > 0", "copy <file> a </b> 1 < 2 > 0", []),
         ("<b>a<i>b</b>c</i>", "a<i>bc</i>", [Mark(0, 5)]),
+        (
+            "<ul><li>a</li><li>b</li></ul>",
+            "\n\na\n\nb\n\n",
+            [Mark(at, at + 1, None, True) for at in (0, 1, 3, 4, 6, 7)],
+        ),
         ("", "", []),
     ],
 )
@@ -31,7 +36,10 @@ def test_tags_that_match_are_elements(text: str, bare: str, marks: list[Mark]) -
 
 
 @given(
-    st.lists(st.sampled_from("a,b ,<b>,</b>,<i x='1'>,</i>,<br>,<0/>,<,>".split(",")), max_size=12)
+    st.lists(
+        st.sampled_from("a,b ,<b>,</b>,<i x='1'>,</i>,<br>,<0/>,<,>,<p>,</p>".split(",")),
+        max_size=12,
+    )
 )
 def test_what_is_read_is_written(parts: list[str]) -> None:
     text = "".join(parts)

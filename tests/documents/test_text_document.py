@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import textwrap
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,7 @@ def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
         ("a" * 60 + "\nTres temas:\nEl perro", ["a" * 60 + " Tres temas:", "El perro"]),
         ("Una línea corta\nque sigue aquí\n", ["Una línea corta que sigue aquí"]),
         ("| a | b |\n|---|---|\n| c | d |", ["| a | b |", "| c | d |"]),
+        ("a\t\tb", ["a\t\tb"]),
         ("● uno\n● dos", ["● uno", "● dos"]),
         ("Ana  López \t 12\n\tdos\n", ["Ana López\t12 dos"]),
     ],
@@ -110,3 +112,25 @@ def test_byte_order_marks_decide_the_encoding(encoding: str) -> None:
 def test_other_encodings_are_refused() -> None:
     with pytest.raises(UserError, match="not UTF-8"):
         extract("Sí".encode("latin-1"), "text", DocumentOptions())
+
+
+@given(
+    st.lists(
+        st.sampled_from(["el", "Ana", "perro", "Madrid", "https://example.com/" + "a" * 80, "12"]),
+        min_size=1,
+        max_size=60,
+    ),
+    st.sampled_from(["", "    ", "> ", "        "]),
+    st.booleans(),
+)
+def test_wrapped_text_stays_together(words: list[str], indent: str, only_first: bool) -> None:
+    text = textwrap.fill(
+        " ".join(["Hoy", *words]),
+        72,
+        initial_indent=indent,
+        subsequent_indent="" if only_first and indent != "> " else indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [" ".join(["Hoy", *words])]

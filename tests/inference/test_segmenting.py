@@ -250,7 +250,7 @@ def test_a_text_is_cut_into_sentences_with_the_white_space_between_them(
     tokenizer: Tokenizer,
 ) -> None:
     segmenter = Segmenter(tokenizer, 63, language="es")
-    text = segmenter.segment("\n Hoy hace\t frío.  ¿Vamos?\u00a0Sí.\n\n\u200b\n12\n")
+    text = segmenter.segment("\n Hoy hace   frío.  ¿Vamos?\u00a0Sí.\n\n\u200b\n12\n")
     assert [segment.text for segment in text.segments] == ["Hoy hace frío.", "¿Vamos?", "Sí.", "12"]
     assert text.spaces == ["\n ", "  ", "\u00a0", "\n\n\n", "\n"]
     assert [segment.is_copied for segment in text.segments] == [False, False, False, True]
@@ -343,6 +343,12 @@ def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
     for language, case in (("de", LetterCase.ORDINARY), ("es", LetterCase.TITLE)):
         [segment] = Segmenter(tokenizer, 63, language=language).segment(text).segments
         assert segment.case is case
+
+
+def test_an_initial_is_no_mark_of_an_item(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, language="es")
+    assert segmenter.segment("V. Hugo escribió mucho.").spaces == ["", ""]
+    assert segmenter.segment("II. Hugo escribió mucho.").spaces == ["II. ", ""]
 
 
 def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:

@@ -50,6 +50,9 @@ def names(words: SourceWords, text: str) -> list[str]:
         ("Donde está?", "Dónde está?"),
         ("vive en Mexico", "vive en México"),
         ("el telefóno", "el teléfono"),  # an accent in another place
+        ("no tengo dimero...", "no tengo dinero..."),
+        ('Dijo: "no tengo dimero."', 'Dijo: "no tengo dinero."'),
+        ("No tengo dimero. Vamos.", "No tengo dinero. Vamos."),
     ],
 )
 def test_what_was_meant(words: SourceWords, typed: str, meant: str) -> None:
