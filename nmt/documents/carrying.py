@@ -108,7 +108,7 @@ class _Carrier:
         """Return where the translation has the character of each kept element that it has."""
         searched: dict[str, int] = defaultdict(int)
         places: dict[int, int] = {}
-        # Line breaks that are no elements count, too.
+        # Line breaks count even if they are not elements.
         breaks = [_find_all("\n", text) for text in (self._source.text, self._text)]
         matched = dict(zip(*breaks, strict=True)) if len(breaks[0]) == len(breaks[1]) else {}
         for index, mark in enumerate(self._source.marks):
@@ -166,7 +166,7 @@ class _Carrier:
         return word.begin + mark.begin - begin, word.begin + mark.end - begin
 
     def _trim_punctuation(self, mark: Mark, begin: int, end: int) -> Range:
-        """Return words [begin, end) less punctuation at an end where the source has none.
+        """Return words [begin, end) without outer punctuation that the source lacks.
 
         One word stays.
         """

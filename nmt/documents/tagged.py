@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
+from nmt.text.sentences import BLOCKS
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w:.-]*|\d+)(?:\s[^<>]*?)?(?P<empty>/?)>")
 # Elements between which sentences end.
-_BLOCK = re.compile(r"br|p|div|li|ul|ol|tr|td|th|h[1-6]", re.IGNORECASE)
+_BLOCK = re.compile(f"br|{BLOCKS}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class TaggedText:
     """
 
     marked: MarkedText
-    tags: tuple[tuple[str, str], ...]  # what is written where each mark begins and ends
+    tags: tuple[tuple[str, str], ...]  # the start and the end tag of each mark
 
     def write(self, translation: MarkedText) -> str:
         """Return the translation as a string with the same tags."""

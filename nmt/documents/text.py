@@ -21,7 +21,7 @@ _MARK = re.compile(
 )
 _FIRST_WORD = re.compile(r"\S+")
 _SPACES = re.compile(r"\s+")  # a tab stays: it separates columns
-_NARROWEST = 40  # characters: shorter lines are no column of wrapped text
+_NARROWEST = 40  # characters: text is wrapped at this width or a larger one
 
 
 class TextDocument:

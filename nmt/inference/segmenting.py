@@ -20,7 +20,7 @@ from nmt.errors import UserError
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
-from nmt.inference.spelling import Speller
+from nmt.inference.spelling import Speller, Spelling
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
@@ -82,6 +82,7 @@ class _Sentence(NamedTuple):
     slotted: SlottedText
     case: LetterCase
     is_copied: bool
+    spelling: Spelling  # of the text with slots
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
     context: str  # the sentences before it, with the space after them
@@ -154,10 +155,7 @@ class Segmenter:
         split_texts = [self._split(text) for text in texts]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [
-                sentence.tag + sentence.context + self._spell(sentence.slotted.text)
-                for sentence in sentences
-            ]
+            [sentence.tag + sentence.context + sentence.spelling.text for sentence in sentences]
         )
         segments = map(self._cut, sentences, encoded)
         return [
@@ -220,7 +218,8 @@ class Segmenter:
                     opening, inside, closing = marks
                     begin, cleaned, after = begin + len(opening), inside, closing + after
             read, before = self._reader.read(cleaned), space + piece[:begin]
-            sentences.append(_Sentence(*read, tag, before, add_context("", previous)))
+            spelling = self._speller.spell(read.slotted.text)
+            sentences.append(_Sentence(*read, spelling, tag, before, add_context("", previous)))
             previous.append(to_context(clean_text(content)))
             space = after
         return sentences, space
@@ -244,7 +243,7 @@ class Segmenter:
         if len(ids) > self.max_tokens and sentence.context:
             # No room for the context: without it, the sentence may stay in one piece.
             sentence = sentence._replace(context="")
-            [ids] = self._tokenizer.encode([sentence.tag + self._spell(sentence.slotted.text)])
+            [ids] = self._tokenizer.encode([sentence.tag + sentence.spelling.text])
         if len(ids) <= self.max_tokens or sentence.is_copied:
             before = self._count_before(sentence)
             return [
@@ -255,7 +254,7 @@ class Segmenter:
                     sentence.case,
                     sentence.is_copied,
                     before,
-                    spelling=self._speller.spell(sentence.slotted.text),
+                    spelling=sentence.spelling,
                 )
             ]
         if not self._has_warned:
@@ -336,16 +335,13 @@ class Segmenter:
     def _encode(self, text: str) -> np.ndarray:
         text = text.strip()
         slotted = self._reader.insert_slots(text, self._reader.find_spans(text))
-        return self._tokenizer.encode([self._spell(slotted.text)])[0]
-
-    def _spell(self, text: str) -> str:
-        return self._speller.spell(text).text
+        return self._tokenizer.encode([self._speller.spell(slotted.text).text])[0]
 
 
 def _find_marks_around(sentence: str) -> tuple[str, str, str] | None:
     """Return the marks before a sentence, itself and the marks behind it; None without any.
 
-    A mark behind the closing one ends the sentence, if the sentence has none: « sí ».
+    A final mark behind the closing one moves into a sentence without a final mark: «Sí». → Sí.
     """
     match = _QUOTED.fullmatch(sentence)
     if match is None:

@@ -9,7 +9,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.text.scripts import is_unspaced_letter
 from nmt.text.spans import SLOTS
 
-# What is read in place of signs that a tokenizer lacks, and would read as bytes.
+# Substitutes of signs that are missing from a vocabulary: their bytes mean nothing to a model.
 _SUBSTITUTES = {
     **dict.fromkeys("“”„‟«»‘’‚‛", '"'),
     **dict.fromkeys("—–―‐‑−", "-"),

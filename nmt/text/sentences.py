@@ -16,10 +16,11 @@ _SPACE = re.compile(r"\s+")
 # Members of a character class: marks that belong to the sentence before them.
 CLOSING = "\"'”’»)\\]」』）】》〉"
 # Between the entries of a menu, the folders of a path, the cells of a row.
+BLOCKS = "p|div|li|ul|ol|tr|td|th|h[1-6]"  # elements of a page between which texts end
 _SEPARATOR = re.compile(
     r"(?<=\S\s)(?:[|·•‣›→»]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
     r"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^[|«‹›»]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
-    r"|</?(?:p|div|li|ul|ol|tr|td|th|h[1-6])(?: [^<>]*)?>\s*"  # blocks of a page
+    rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     r"|(?<=[.!?…:])<br ?/?>\s*"
 )
 # What ends the piece before a cut: its last word and a dot.

@@ -24,7 +24,9 @@ _POSSESSIVE = re.compile("['’]s$")
 _JOINTS = re.compile("['’-]")  # of the parts of a word
 _MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
-_ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # behind a word: a dot, and the sentence goes on
+_ABBREVIATES = re.compile(
+    r"\.\s+[\da-zà-öø-ÿ]"
+)  # behind a word: a dot that does not end the sentence
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
 _LONGEST_UNIT = 4  # letters: mins, kgs, dto
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word

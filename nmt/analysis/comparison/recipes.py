@@ -1,8 +1,7 @@
 """Recipes: runs whose configurations differ only in the seed, and their mean scores.
 
-A paired test says whether two models differ. Whether two recipes differ shows only over several
-seeds, each of which gives another model (Reimers & Gurevych 2017, Reporting Score Distributions
-Makes a Difference).
+A paired test says whether two models differ. To compare two recipes, train several seeds of each
+(Reimers & Gurevych 2017, Reporting Score Distributions Makes a Difference).
 """
 
 from __future__ import annotations
