@@ -17,9 +17,8 @@ import yaml
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, is_message_format, splice
-from nmt.documents.tagged import read_tags
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText, is_message_format, mark_plain, splice
 from nmt.text.spans import find_spans, has_letters_outside
 
 _MOST_LEVELS = 200  # of nested objects and lists
@@ -75,16 +74,15 @@ class CatalogDocument:
         self._text = text
         self._encoding = encoding
         self._strings = [each for each in _find_strings(text) if _is_translatable(each.value)]
-        self._texts = [read_tags(each.value) for each in self._strings]
-        self.segments: Sequence[MarkedText] = [each.marked for each in self._texts]
+        self.segments: Sequence[MarkedText] = [mark_plain(each.value) for each in self._strings]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the catalogue with other texts: see `Document.fill`."""
-        texts = zip(self._strings, self._texts, translations, strict=True)
+        texts = zip(self._strings, self.segments, translations, strict=True)
         changes = (
-            (string.begin, string.end, string.write(text.write(translation)))
-            for string, text, translation in texts
-            if translation != text.marked.without_kept()
+            (string.begin, string.end, string.write(translation.text))
+            for string, segment, translation in texts
+            if translation != segment
         )
         return splice(self._text, changes).encode(self._encoding)
 

@@ -10,7 +10,7 @@ from html import escape, unescape
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from nmt.documents.marked import Mark, MarkedText, MarkedTextBuilder, walk
+from nmt.text.marked import Mark, MarkedText, MarkedTextBuilder, walk
 
 _LINE_LENGTH = 42  # characters that a viewer reads in one line
 _COMFORT = 6  # characters by which a break may move to come after punctuation

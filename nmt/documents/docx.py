@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from lxml import etree
 
 from nmt.documents.docx_atoms import Atom, Piece, match_atoms, read_atoms
-from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters
 from nmt.documents.xml import Edits, Element, Range, XmlText, escape, local_name
 from nmt.documents.xml_marks import Role, write_marks
+from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters
 
 _DELETED = {"del", "moveFrom"}
 

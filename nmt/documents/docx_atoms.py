@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from nmt.documents.marked import has_letters, has_only_symbols
 from nmt.documents.xml import Element, Range, XmlText, local_name
 from nmt.documents.xml_marks import Inline, Role, match_pairs
+from nmt.text.marked import has_letters, has_only_symbols
 
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _DROPPED = {"pPr", "proofErr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
-from nmt.documents.marked import MarkedText
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText
 
 
 @dataclass(frozen=True)

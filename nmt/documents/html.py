@@ -15,7 +15,7 @@ from typing import NamedTuple
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.html_tokens import EMPTY, INLINE, find_end, match_tags, read_tokens
-from nmt.documents.marked import (
+from nmt.text.marked import (
     MarkedText,
     MarkedTextBuilder,
     has_letters,

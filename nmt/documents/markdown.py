@@ -19,7 +19,7 @@ from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.markdown_inline import Element, Reader, Writer, replace_alt
 from nmt.documents.markdown_parser import Item, MarkdownParser, describe
-from nmt.documents.marked import MarkedText, has_letters, mark_plain, splice
+from nmt.text.marked import MarkedText, has_letters, mark_plain, splice
 
 # A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
 _FRONT = re.compile(

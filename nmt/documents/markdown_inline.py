@@ -19,7 +19,7 @@ from nmt.documents.markdown_parser import (
     join_texts,
     read_text,
 )
-from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
+from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
 
 _EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}  # HTML tags
 _KEPT = frozenset("code kbd math output samp script style svg textarea var".split())

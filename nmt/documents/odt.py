@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from lxml import etree
 
-from nmt.documents.marked import MarkedText, has_letters, has_only_symbols
 from nmt.documents.xml import Edits, Element, XmlText, get_attribute, local_name
 from nmt.documents.xml_marks import Inline, Role, Segment, read_segment
+from nmt.text.marked import MarkedText, has_letters, has_only_symbols
 
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"
 _TEXT = f"{_NAMES}text:1.0"

@@ -16,9 +16,9 @@ from copy import copy
 
 from nmt.documents import docx, odt
 from nmt.documents.formats import Document, DocumentOptions
-from nmt.documents.marked import MarkedText
 from nmt.documents.xml import XmlText, get_attribute
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText
 from nmt.text.scripts import primary_subtag
 
 MAX_ENTRIES = 10_000

@@ -13,9 +13,8 @@ import polib
 
 from nmt.data.bilingual import CHARSET, decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, is_message_format
-from nmt.documents.tagged import read_tags
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.text.spans import find_spans, keep_spans, make_overlap_test, restore_spans
 
 _NO_CHARSET = "charset=CHARSET"  # of a template, which gettext cannot compile with other than ASCII
@@ -62,8 +61,9 @@ class PoDocument:
         self._language = options.target_language
         self._messages = list(self._find_messages(parse_po(text)))
         texts = [text for message in self._messages for text in message.texts]
-        self._texts = [read_tags(text.replace(_find_mnemonic(text), "")) for text in texts]
-        self.segments: Sequence[MarkedText] = [each.marked for each in self._texts]
+        self.segments: Sequence[MarkedText] = [
+            mark_plain(text.replace(_find_mnemonic(text), "")) for text in texts
+        ]
 
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
         match = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
@@ -87,12 +87,11 @@ class PoDocument:
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the catalogue with translations, flagged as fuzzy: see `Document.fill`."""
         lines = list(self._lines)
-        filled = iter(zip(self._texts, translations, strict=True))
+        filled = iter(zip(self.segments, translations, strict=True))
         for message in self._messages:
             pairs = [next(filled) for _ in message.texts]
-            if any(text.marked.without_kept() != translation for text, translation in pairs):
-                texts = [text.write(translation) for text, translation in pairs]
-                self._replace(message, lines, texts)
+            if any(segment != translation for segment, translation in pairs):
+                self._replace(message, lines, [translation.text for _, translation in pairs])
         next(filled, None)  # `strict` finds a surplus only here
         text = "".join(lines)
         if lines != self._lines:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from nmt.data.encodings import decode
 from nmt.documents.cues import Cue, Sentence
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, splice
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText, has_letters, splice
 from nmt.text.sentences import split_sentences
 
 _WEBVTT = re.compile(r"\ufeff?WEBVTT(?=[ \t\r\n]|\Z)")

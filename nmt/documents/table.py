@@ -15,14 +15,14 @@ from typing import NamedTuple
 from nmt.data.columns import list_names
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import (
+from nmt.errors import UserError
+from nmt.text.marked import (
     MarkedText,
     has_letters,
     is_message_format,
+    mark_plain,
     splice,
 )
-from nmt.documents.tagged import read_tags
-from nmt.errors import UserError
 
 _DELIMITERS = ",;\t"
 _SPECIAL = frozenset(f'"\r\n{_DELIMITERS}')  # a cell with any of them needs quotes
@@ -64,15 +64,15 @@ class TableDocument:
         body = rows if has_header else chain([first], rows)
         chosen = (row[index] for row in body for index in indices if index < len(row))
         self._cells = [cell for cell in chosen if _is_translatable(cell.value)]
-        self._texts = [read_tags(cell.value) for cell in self._cells]
-        self.segments: Sequence[MarkedText] = [each.marked for each in self._texts]
+        self.segments: Sequence[MarkedText] = [mark_plain(cell.value) for cell in self._cells]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the table with other texts: see `Document.fill`."""
+        texts = zip(self._cells, self.segments, translations, strict=True)
         changes = (
-            (cell.begin, cell.end, self._write(cell, text.write(translation)))
-            for cell, text, translation in zip(self._cells, self._texts, translations, strict=True)
-            if translation != text.marked.without_kept()
+            (cell.begin, cell.end, self._write(cell, translation.text))
+            for cell, segment, translation in texts
+            if translation != segment
         )
         return splice(self._text, changes).encode(self._encoding)
 

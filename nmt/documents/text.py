@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, mark_plain, splice
+from nmt.text.marked import MarkedText, mark_plain, splice
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
 _LINE_END = re.compile(r"\r\n?|\n")

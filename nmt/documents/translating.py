@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
-from nmt.documents.marked import MarkedText, has_letters, has_only_symbols
+from nmt.inference.carrying import carry_marks, needs_alignment
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import group_lines
 from nmt.inference.results import TermUse, Translation, Word, join_lines
 from nmt.text.context import PreviousSentences, add_contexts
+from nmt.text.marked import MarkedText, has_letters, has_only_symbols
+from nmt.text.tags import cut_end_tags, read_tags
 
 _FINAL_MARKS = frozenset(".,;:!?…。！？：；、，؟؛۔")
 # "...", "p.m.", and abbreviations that end names and lists.
@@ -106,7 +107,7 @@ def translate_document(
                 segment = source.segment
                 text, aligned = match_endings(segment.text, best.text, best.words)
                 translated[source] = carry_marks(segment, text, aligned)
-                if has_letters(segment.text) and not any(map(str.isalnum, text)):
+                if has_letters(segment.text) and not any(map(str.isalnum, read_tags(text).text)):
                     translated[source] = segment.without_kept()
                     report.untranslated += 1
                 _add(report, best, is_unaligned=words and not best.words)
@@ -156,9 +157,10 @@ def match_endings(source: str, text: str, words: Sequence[Word] = ()) -> tuple[s
     cuts: list[int] = []
     begin = 0
     for each, line in zip(sources, lines, strict=True):
-        if _has_surplus_point(each, line):
-            end = len(line.rstrip()) - 1
-            cuts += range(begin + len(line[:end].rstrip()), begin + end + 1)
+        bare = cut_end_tags(line)
+        if _has_surplus_point(cut_end_tags(each), bare):
+            end = len(bare) - 1
+            cuts += range(begin + len(bare[:end].rstrip()), begin + end + 1)
         begin += len(line) + 1
     if not cuts:
         return text, words
@@ -181,8 +183,7 @@ def _has_surplus_point(source: str, line: str) -> bool:
         end -= 1
     if not end or not _FINAL_MARKS.isdisjoint(source[end:]):
         return False
-    stripped = line.rstrip()
-    return stripped.endswith((".", "。")) and not _DOTTED.search(stripped)
+    return line.endswith((".", "。")) and not _DOTTED.search(line)
 
 
 def _chunk(
@@ -200,15 +201,3 @@ def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool
     )
     report.unaligned += is_unaligned
     report.terms += translation.terms
-
-
-def needs_alignment(segment: MarkedText) -> bool:
-    """Whether the places of marks in a translation depend on which words are aligned."""
-    text = segment.text
-    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
-    for mark in segment.marks:
-        is_around = mark.begin <= first and last <= mark.end
-        is_beside = mark.end <= first or last <= mark.begin
-        if not (mark.is_kept or is_around or is_beside):
-            return True
-    return False

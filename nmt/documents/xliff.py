@@ -15,7 +15,6 @@ from lxml import etree
 from nmt.data.bilingual import LINE_BREAKS
 from nmt.data.languages import are_variants, covers_tag
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, is_message_format
 from nmt.documents.xml import (
     Edits,
     Element,
@@ -26,6 +25,7 @@ from nmt.documents.xml import (
 )
 from nmt.documents.xml_marks import Inline, Role, Segment, read_segment
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText, has_letters, is_message_format
 
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _ROLES = {

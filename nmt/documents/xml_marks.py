@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
 from nmt.documents.xml import Edits, Element, Range, XmlText, escape
+from nmt.text.marked import MarkedText, MarkedTextBuilder, walk
 
 _SPACE = re.compile(r"[ \t\r\n]+")
 _NOWHERE = (0, 0)

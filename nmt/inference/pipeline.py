@@ -16,6 +16,7 @@ from nmt.config import DecodingConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.batching import limit_batch, plan_batches
+from nmt.inference.carrying import carry_tags
 from nmt.inference.contract import (
     BeamOptions,
     Engine,
@@ -26,7 +27,7 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
-from nmt.inference.prefixes import Prefix, make_prefix
+from nmt.inference.prefixes import Prefix
 from nmt.inference.quality import StoredQuality, copy_with_words, locate_sources
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
@@ -57,7 +58,7 @@ class _Plan(NamedTuple):
     def copy(self, segment: Segment) -> Translation:
         """Return the translation of a segment that is copied."""
         translation = copy_segment(segment)
-        if self.finds_words:
+        if self.finds_words or segment.tags:
             translation = copy_with_words(segment, None if self.quality is None else 1.0)
         if self.terms is not None:
             [translation] = self.terms.report(segment, [translation])
@@ -146,17 +147,15 @@ class Pipeline:
         Raises:
             UserError: it is as long as the longest translation of the segment.
         """
-        begin = make_prefix(
-            clean_input(prefix), segment.spans, segment.case, ends_word=prefix[-1:].isspace()
-        )
-        tokens = len(self.encode_prefix(begin.text))
+        begun = segment.begin_with(clean_input(prefix), ends_word=prefix[-1:].isspace())
+        tokens = len(self.encode_prefix(begun.prefix.text))
         most = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, end mark
         if tokens > most:
             raise UserError(
                 f"a prefix must have at most {most} tokens, fewer than the longest translation of "
                 f"its sentence, got {tokens}"
             )
-        return replace(segment, prefix=begin)
+        return begun
 
     def output_limit(self, source_tokens: int, prefix_tokens: int) -> int:
         """Return how many tokens an output may have, end mark included."""
@@ -203,18 +202,16 @@ class Pipeline:
             # Only the first segment of a text that is searched begins with the prefix.
             searched = [i for i in range(first, len(segments)) if not segments[i].is_copied]
             if plan.prefix and searched:
-                i = searched[0]
-                prefix = make_prefix(plan.prefix, segments[i].spans, segments[i].case)
-                segments[i] = replace(segments[i], prefix=prefix)
+                segments[searched[0]] = segments[searched[0]].begin_with(plan.prefix)
         pending = self._start_segments(segments, plan, pool)
 
         def wait() -> list[list[Translation]]:
             translations = iter(pending())
             assembled = []
-            for source, text in zip(texts, segmented_texts, strict=True):
+            for text in segmented_texts:
                 hypotheses = [next(translations) for _ in text.segments]
-                if plan.finds_words:
-                    hypotheses = locate_sources(source, text.segments, hypotheses)
+                if plan.finds_words or text.source.tags:
+                    hypotheses = locate_sources(text, hypotheses)
                 assembled.append(self._assemble(text, hypotheses, request))
             return assembled
 
@@ -229,8 +226,8 @@ class Pipeline:
         else:
             translations = self._joiner.join_samples(segments, request.seed, text.spaces)
         if isinstance(request, SamplingRequest) and request.rank_by_agreement:
-            return _rank_by_agreement(translations)
-        return translations
+            translations = _rank_by_agreement(translations)
+        return [carry_tags(text.source, translation)[0] for translation in translations]
 
     def _start_segments(self, segments: Sequence[Segment], plan: _Plan, pool: Executor) -> Pending:
         """Start to search, in batches of similar length; copied segments cost no search."""
@@ -293,10 +290,15 @@ class Pipeline:
             translations = plan.quality.estimate(
                 plan.engine, self._tokenizer, batch, outputs, translations
             )
-        elif plan.finds_words:
-            from nmt.inference.word_links import add_words
+        else:
+            aligned = [i for i, each in enumerate(batch) if plan.finds_words or each.tags]
+            if aligned:
+                from nmt.inference.word_links import add_words
 
-            translations = add_words(plan.engine, self._tokenizer, batch, translations)
+                chosen = [batch[i] for i in aligned], [translations[i] for i in aligned]
+                with_words = add_words(plan.engine, self._tokenizer, *chosen)
+                for i, alternatives in zip(aligned, with_words, strict=True):
+                    translations[i] = alternatives
         if plan.terms is not None:
             translations = list(map(plan.terms.report, batch, translations))
         return translations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nmt.inference.alignment import match_characters
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment, copy_segment
+from nmt.inference.segments import Segment, SegmentedText, copy_segment
 from nmt.text.context import split_context
 from nmt.text.words import Span, find_words
 
@@ -59,13 +59,12 @@ def copy_with_words(segment: Segment, confidence: float | None = 1.0) -> Transla
 
 
 def locate_sources(
-    text: str, segments: Sequence[Segment], translations: Sequence[Sequence[Translation]]
+    text: SegmentedText, translations: Sequence[Sequence[Translation]]
 ) -> list[list[Translation]]:
-    """Return translations whose words refer to the characters of a text.
+    """Return translations whose words refer to the characters of a text without its tags.
 
     Args:
-        text: a source text; its context is left out.
-        segments: its segments.
+        text: a source text.
         translations: of each segment; their words refer to the characters of `Segment.full_text`.
     """
     return [
@@ -79,22 +78,20 @@ def locate_sources(
             )
             for translation in hypotheses
         ]
-        for hypotheses, matched in zip(translations, match_segments(text, segments), strict=True)
+        for hypotheses, matched in zip(translations, match_segments(text), strict=True)
     ]
 
 
-def match_segments(text: str, segments: Sequence[Segment]) -> list[list[int]]:
-    """Return for every character of `Segment.full_text` of each segment its index in a text, or -1.
+def match_segments(text: SegmentedText) -> list[list[int]]:
+    """Return for every character of `Segment.full_text` of each segment its index, or -1.
 
-    Args:
-        text: a source text; its context is left out.
-        segments: its segments.
+    Indices are those of the text without its context and its tags.
     """
-    text = split_context(text)[1]
+    source = split_context(text.source.text)[1]
     matches = []
     begin = 0
-    for segment in segments:
-        matches.append(_match_segment(segment.full_text, text, begin))
+    for segment in text.segments:
+        matches.append(_match_segment(segment.full_text, source, begin))
         begin = max([begin, *(at + 1 for at in matches[-1])])
     return matches
 

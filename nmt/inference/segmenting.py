@@ -24,6 +24,7 @@ from nmt.inference.spelling import Speller, Spelling
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
+from nmt.text.marked import MarkedText
 from nmt.text.scripts import extends_character
 from nmt.text.sentences import CLOSING, split_sentences
 from nmt.text.source_words import SourceWords
@@ -33,6 +34,7 @@ from nmt.text.spans import (
     find_spans,
     has_letters_outside,
 )
+from nmt.text.tags import TaggedText, read_tags
 from nmt.text.terms import Glossary
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
@@ -103,6 +105,8 @@ class Segmenter:
             begin with those before it: see `nmt.text.context`.
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
+        takes_tags: whether elements of a text are in its `SegmentedText.source` instead of in its
+            segments, for a caller that carries them to the translation by alignment.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class Segmenter:
         language: str = "und",
         context: int = 0,
         words: SourceWords | None = None,
+        takes_tags: bool = False,
     ) -> None:
         self.max_tokens = max_tokens
         self.tags = tuple(tags)
@@ -124,6 +129,7 @@ class Segmenter:
         self._tokenizer = tokenizer
         self.words = words
         self._slots = SLOTS[: tokenizer.slots]
+        self._takes_tags = takes_tags and bool(self._slots)
         patterns = [rf"{re.escape(tag)}(?=\s)" for tag in tags]
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
@@ -152,16 +158,31 @@ class Segmenter:
 
     def segment_all(self, texts: Sequence[str]) -> list[SegmentedText]:
         """Return the segments of each text."""
-        split_texts = [self._split(text) for text in texts]
+        sources = [self._read_tags(text) for text in texts]
+        split_texts = [self._split(context + source.text) for context, source in sources]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
             [sentence.tag + sentence.context + sentence.spelling.text for sentence in sentences]
         )
         segments = map(self._cut, sentences, encoded)
         return [
-            SegmentedText(tuple(chain.from_iterable(islice(segments, len(sentences)))), end)
-            for sentences, end in split_texts
+            SegmentedText(
+                tuple(
+                    replace(segment, tags=source.tags) if source.tags else segment
+                    for segment in chain.from_iterable(islice(segments, len(sentences)))
+                ),
+                end,
+                source,
+            )
+            for (sentences, end), (_, source) in zip(split_texts, sources, strict=True)
         ]
+
+    def _read_tags(self, text: str) -> tuple[str, TaggedText]:
+        """Return the context of a text, and the rest."""
+        context, rest = split_context(text) if self.context else ("", text)
+        if not self._takes_tags:
+            return context, TaggedText(MarkedText(rest))
+        return read_tags(context).text, read_tags(rest)
 
     def segment_whole(self, text: str) -> Segment:
         """Return the segment of a text that has one.

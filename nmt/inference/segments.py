@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,19 +12,18 @@ import numpy as np
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
-from nmt.inference.prefixes import NO_PREFIX, Prefix
+from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
 from nmt.inference.results import Translation, clean_output
 from nmt.inference.spelling import Spelling
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.spans import (
     SLOTS,
-    drop_inverted,
-    enclose_inverted,
     find_spans,
     is_intact,
     restore_spans,
     space_slots,
 )
+from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
 from nmt.text.words import Span, find_words
 
 
@@ -42,6 +41,8 @@ class Segment:
     context_size: int = 0  # how many of the ids are of a context, or of a tag before it
     prefix: Prefix = NO_PREFIX  # what its translation begins with
     spelling: Spelling | None = None  # of the text, as its ids have it; None: the text itself
+    # Of the whole text: `TaggedText.tags`. Its translation gets them when the segments are joined.
+    tags: tuple[tuple[str, str], ...] = ()
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -52,6 +53,16 @@ class Segment:
     def full_text(self) -> str:
         """The text with its kept spans, as users see it."""
         return show_spans(self.text, self.spans)
+
+    def begin_with(self, prefix: str, *, ends_word: bool = False) -> Segment:
+        """Return a segment whose translation begins with a prefix, but for tags.
+
+        Args:
+            prefix: cleaned text.
+            ends_word: whether the last word of the prefix is complete.
+        """
+        bare = remove_tags(prefix, self.tags)
+        return replace(self, prefix=make_prefix(bare, self.spans, self.case, ends_word=ends_word))
 
     def find_tokens(self, tokenizer: Tokenizer) -> list[Span]:
         """Return the characters [begin, end) of the text of each id, but for a tag and a context.
@@ -74,6 +85,7 @@ class SegmentedText(NamedTuple):
 
     segments: tuple[Segment, ...]
     end: str  # white space after the last segment; without segments, all of the text's
+    source: TaggedText = NO_TAGS  # the text, without its context
 
     @property
     def spaces(self) -> list[str]:
@@ -110,7 +122,7 @@ class SegmentWriter:
         """Return the translations of segments: one line each, with kept spans and letter case.
 
         A kept span that an output lacks is inserted beside the target word that is aligned to the
-        source word beside it; so are tags that an output ends before it begins them.
+        source word beside it.
 
         Args:
             engine: the engine that searched; None: it cannot align.
@@ -124,13 +136,9 @@ class SegmentWriter:
         ]
         decoded = self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
         texts = list(map(clean_output, decoded))
-        in_order = [
-            drop_inverted(text, segment.spans)
-            for (segment, _), text in zip(pairs, texts, strict=True)
-        ]
         lacking = [
             number
-            for number, ((segment, _), text) in enumerate(zip(pairs, in_order, strict=True))
+            for number, ((segment, _), text) in enumerate(zip(pairs, texts, strict=True))
             if any(slot not in text for slot in SLOTS[: len(segment.spans)])
         ]
         aligned: list[np.ndarray | None] = [None] * len(pairs)
@@ -138,8 +146,6 @@ class SegmentWriter:
             lacking, _align(engine, [pairs[i] for i in lacking]), strict=True
         ):
             aligned[number] = weights
-            if weights is not None:
-                texts[number] = in_order[number]
         translations = iter(
             self._write(segment, hypothesis, text, weights)
             for (segment, hypothesis), text, weights in zip(pairs, texts, aligned, strict=True)
@@ -167,7 +173,6 @@ class SegmentWriter:
             place = self._placer(segment, hypothesis, weights)
             text, lost = restore_spans(text, SLOTS[:count], place)
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
-        text = enclose_inverted(text, segment.spans)
         prefix = segment.prefix
         if not prefix.text:  # letter case depends on what slots touch
             text = space_slots(segment.text, text, segment.spans)

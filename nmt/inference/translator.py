@@ -37,16 +37,15 @@ class Translator:
         engines: turn source ids into target ids.
         tokenizer: the tokenizer of their ids.
         decoding: defaults of the search.
-        longest: tokens, end mark included, of the longest sequence in training: longer texts are
-            translated in segments. None: as many as the preferred engine has positions.
-        unit: one of `nmt.config.decoding.UNITS`: whether texts are cut into sentences; None: that
-            of ``decoding``.
+        longest: most tokens of a segment, end mark included, as in training. None: as many as the
+            preferred engine has positions.
+        unit: one of `nmt.config.decoding.UNITS`; None: that of ``decoding``.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
         context: previous sentences that stand before each sentence, as in training.
         words: of the training sources, for typing errors and unseen names; None: not known.
-        quality: the stored confidence of a run, for requests with quality; None: no confidence.
+        quality: the confidence of a run, for requests with quality; None: no confidence.
 
     Attributes:
         engine: the preferred engine of `engines`.
@@ -82,6 +81,7 @@ class Translator:
             language=languages[0],
             context=context,
             words=words,
+            takes_tags=True,
         )
         self.joiner = Joiner(languages[1])
         self.quality = quality or StoredQuality()

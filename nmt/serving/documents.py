@@ -234,8 +234,8 @@ class _Job:
             segments = [segment for text in segmented for segment in text.segments]
             results = iter(self._translate(segments, request))
             yield [
-                self._translator.join(source, text, [next(results) for _ in text.segments], 1)
-                for source, text in zip(texts, segmented, strict=True)
+                self._translator.join(text, [next(results) for _ in text.segments], 1).translations
+                for text in segmented
             ]
 
     def _segment(self, text: str, request: SearchRequest) -> SegmentedText:

@@ -23,7 +23,7 @@ from nmt.serving.waiting import explain_refusal, wait_for
 if TYPE_CHECKING:  # imports Keras
     from nmt.analysis.explaining.choice import Reason
     from nmt.inference.results import Attention, Translation
-    from nmt.inference.segments import Segment
+    from nmt.inference.segments import SegmentedText
     from nmt.serving.segments import SegmentTranslator
     from nmt.text.terms import Glossary
 
@@ -117,7 +117,7 @@ class KerasWork:
         return [missing or next(computed) or IN_PARTS for *_, missing in pairs]
 
     async def explain(
-        self, body: ExplanationRequest, segments: Sequence[Segment], number: int, request: Request
+        self, body: ExplanationRequest, text: SegmentedText, number: int, request: Request
     ) -> ExplanationAnswer:
         """Return the explanation of a word of a segment's translation.
 
@@ -128,11 +128,11 @@ class KerasWork:
 
         def compute() -> Any:
             try:
-                return self._translator.explain(body.text, segments, number, body.prefix, words)
+                return self._translator.explain(text, number, body.prefix, words)
             except UserError as error:
                 raise HTTPException(422, str(error)) from None
 
-        tasks = [_Task(count_explanation(len(segments[number].ids)), compute)]
+        tasks = [_Task(count_explanation(len(text.segments[number].ids)), compute)]
         deadline = monotonic() + self._limits.timeout_s
         failure = "the word could not be explained"
         [(explanation, missing)] = await self._run(tasks, request, deadline, failure)

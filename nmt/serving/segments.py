@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import UserError
 from nmt.inference.alternatives import Alternative, find_alternatives
+from nmt.inference.carrying import carry_tags
 from nmt.inference.contract import SearchRequest
 from nmt.inference.quality import (
     QUALITY_FILE,
@@ -18,6 +19,7 @@ from nmt.inference.quality import (
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
+from nmt.text.tags import Insertions
 from nmt.text.terms import Glossary
 
 if TYPE_CHECKING:  # imports Keras
@@ -119,13 +121,12 @@ class SegmentTranslator:
         self.attention(_WARM_UP)
 
     def explain(
-        self, text: str, segments: Sequence[Segment], number: int, prefix: str, words: Sequence[str]
+        self, text: SegmentedText, number: int, prefix: str, words: Sequence[str]
     ) -> tuple[ChoiceExplanation, str]:
         """Return why the translation of a segment has a word behind its beginning.
 
         Args:
             text: the text.
-            segments: of the text.
             number: of the segment.
             prefix: the translation of the segment up to the word.
             words: the word, and the one that it is held against, if any.
@@ -143,13 +144,14 @@ class SegmentTranslator:
             model = self._keras_engine("an explanation").model
             self._explainer = ChoiceExplainer(model, self._tokenizer, self._segmenter.tags)
         beginnings = [prefix, *(f"{prefix}{word}" for word in words)]
-        begun = [self._begin_with(segments[number], beginning) for beginning in beginnings]
+        begun = [self._begin_with(text.segments[number], beginning) for beginning in beginnings]
         explanation = self._explainer.explain(*begun)
-        matched = match_segments(text, segments)[number]
+        matched = match_segments(text)[number]
         source = []
         for reason in explanation.source:
-            [span] = (move_spans([reason.span], matched) if reason.span else ()) or [None]
-            source.append(reason._replace(span=span))
+            spans = move_spans([reason.span], matched) if reason.span else ()
+            moved = [text.source.insertions.move(*span) for span in spans]
+            source.append(reason._replace(span=moved[0] if moved else None))
         return explanation._replace(source=tuple(source)), self._explainer.reason
 
     def explain_missing_quality(self) -> str:
@@ -162,7 +164,6 @@ class SegmentTranslator:
 
     def join_all(
         self,
-        texts: Sequence[str],
         segmented: Sequence[SegmentedText],
         hypotheses: Sequence[list[Translation]],
         n_best: int,
@@ -170,40 +171,43 @@ class SegmentTranslator:
         """Return the translations of each text.
 
         Args:
-            texts: the texts.
             segmented: the segments of each.
             hypotheses: translations of all segments, in order.
             n_best: translations of each text.
         """
         rows = iter(hypotheses)
         joined = []
-        for source, text in zip(texts, segmented, strict=True):
-            segments = [next(rows) for _ in text.segments]
-            translations = self.join(source, text, segments, n_best)
-            joined.append(JoinedText(translations, _locate(text, segments, translations[0].text)))
+        for text in segmented:
+            joined.append(self.join(text, [next(rows) for _ in text.segments], n_best))
         return joined
 
     def join(
-        self, source: str, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
-    ) -> list[Translation]:
+        self, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
+    ) -> JoinedText:
         """Return up to ``n_best`` translations of a text, given those of its segments.
 
         Their words refer to the characters of the source.
         """
         if any(translation.words for row in hypotheses for translation in row):
-            hypotheses = locate_sources(source, text.segments, hypotheses)
-        return self._join_best(hypotheses, n_best, text.spaces)
+            hypotheses = locate_sources(text, hypotheses)
+        joined = self._join_best(hypotheses, n_best, text.spaces)
+        tagged = [carry_tags(text.source, translation) for translation in joined]
+        sentences = locate_sentences(text, hypotheses, joined[0].text, tagged[0][1])
+        return JoinedText([translation for translation, _ in tagged], sentences)
 
 
-def _locate(
-    text: SegmentedText, hypotheses: Sequence[list[Translation]], translation: str
+def locate_sentences(
+    text: SegmentedText,
+    hypotheses: Sequence[list[Translation]],
+    translation: str,
+    tags: Insertions,
 ) -> list[Sentence]:
-    """Return where the translation of each segment stands in that of the text."""
+    """Return where the translation of each segment stands in that of the text with its tags."""
     sentences = []
     end = 0
     for segment, translations in zip(text.segments, hypotheses, strict=True):
         best = max(translations, key=lambda each: each.score)  # as `Joiner.join_best` chooses
         begin = translation.index(best.text, end)
         end = begin + len(best.text)
-        sentences.append(Sentence(begin, end, segment.full_text))
+        sentences.append(Sentence(*tags.move(begin, end), segment.full_text))
     return sentences

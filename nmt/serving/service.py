@@ -126,7 +126,7 @@ class Service:
         failure, late = "the translation failed", self._limits.late
         translations = await wait_for(future, request, deadline, failure=failure, late=late)
         joined = await asyncio.to_thread(
-            self._translator.join_all, texts, segmented, translations, body.nbest
+            self._translator.join_all, segmented, translations, body.nbest
         )
         hypotheses = [each.translations for each in joined]
         sentences = [each.sentences for each in joined] if body.sentences else None
@@ -185,7 +185,7 @@ class Service:
             raise unavailable(STOPPING)
         if self._waiting + count_explanation(tokens) > self._limits.max_queue:
             raise unavailable(FULL)
-        return await self._keras.explain(body, text.segments, number, request)
+        return await self._keras.explain(body, text, number, request)
 
     async def _find_sentence(self, body: SentenceRequest, *begin: str) -> tuple[SegmentedText, int]:
         """Return the segments of a text, and the number of the one whose translation begins so.

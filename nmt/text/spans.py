@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -24,9 +23,6 @@ _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")
 _FIRST_WORD = re.compile(r"\s*(\w*)")
 _TAG = re.compile("[<\ue000-\uf8ff]")  # begins a tag, or is one of a document
-_TAG_PARTS = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)[^<>]*?(?P<empty>/?)>")
-_LAST_WORD_AND_MARKS = re.compile(r"\w+(?:['’]\w+)*\W*$")
-_MARKS_AND_WORD = re.compile(r"\W*\w+(?:['’]\w+)*")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
@@ -71,7 +67,8 @@ _EMOJI_SEQUENCE = f"{_EMOJI}{_MODIFIERS}(?:\u200d{_EMOJI}{_MODIFIERS})*"
 # end no span. Only syntax that RE2 shares with Python, so that a SavedModel finds the same spans;
 # and no look-behind, as RE2 forgets the text before each match.
 PATTERNS = {
-    "code": "```[^`\n]+```|`[^`\n]+`",
+    "code": "```[^`\n]+```|`[^`\n]+`"
+    "|<(?:code|kbd|output|samp|var)(?: [^<>]*)?>[^<>]*</(?:code|kbd|output|samp|var)>",
     "e-mail": rf"(?:[{_LATIN}0-9]+[.+-]){{0,4}}[{_LATIN}0-9]+@"
     rf"(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,9}}\b",
     "url": rf"(?:https?|ftp|HTTPS?)://{_PART}|www\.{_PART}"
@@ -232,66 +229,6 @@ def _have_equal(word: re.Pattern[str], source: str, text: str) -> bool:
     """Whether two texts have the same word at one end, or none."""
     ends = [word.search(each) for each in (source, text)]
     return len({match[1].lower() for match in ends if match}) == 1
-
-
-def drop_inverted(text: str, spans: Sequence[str]) -> str:
-    """Return a translation with slots without those of tags that end before they begin."""
-    for start, end in _find_inverted(text, spans):
-        text = text.replace(SLOTS[start], "").replace(SLOTS[end], "")
-    return text
-
-
-def enclose_inverted(text: str, spans: Sequence[str]) -> str:
-    """Put tags that end before they begin around the word before the end and that behind the start.
-
-    As where the first word inside of the tags became the last one: "red</b> <b>house".
-    """
-    for start, end in _find_inverted(text, spans):
-        before, rest = text.split(SLOTS[end])
-        inside, after = rest.split(SLOTS[start])
-        word, next_word = _LAST_WORD_AND_MARKS.search(before), _MARKS_AND_WORD.match(after)
-        begin = word.start() if word else len(before)
-        stop = next_word.end() if next_word else 0
-        inside = " ".join(f"{before[begin:]}{inside}{after[:stop]}".split())
-        after = after[stop:] if next_word else after.lstrip()
-        text = f"{before[:begin]}{SLOTS[start]}{inside}{SLOTS[end]}{after}"
-    return text
-
-
-def _find_inverted(text: str, spans: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the numbers of start and end tags whose slots are in a text, the end before the start.
-
-    Two equal pairs of tags may change places: where every start tag has its end tag in the order of
-    the text, none counts.
-    """
-    pairs = _match_tags(spans)
-    if not pairs:
-        return []
-    numbers = [SLOTS.index(slot) for slot in _SLOT.findall(text)]
-    in_text = [spans[number] for number in numbers if number < len(spans)]
-    if len(_match_tags(in_text)) == len(pairs):
-        return []
-    return [
-        (start, end)
-        for start, end in pairs
-        if numbers.count(start) == numbers.count(end) == 1
-        and numbers.index(end) < numbers.index(start)
-    ]
-
-
-def _match_tags(spans: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the numbers of the start and the end tags among spans that belong together."""
-    opened: dict[str, list[int]] = defaultdict(list)
-    pairs = []
-    for number, span in enumerate(spans):
-        match = _TAG_PARTS.fullmatch(span)
-        if match is None or match["empty"]:
-            continue
-        if not match["end"]:
-            opened[match["name"]].append(number)
-        elif opened[match["name"]]:
-            pairs.append((opened[match["name"]].pop(), number))
-    return pairs
 
 
 def restore_spans(

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nmt.analysis.heads.gold import Gold
-    from nmt.documents.marked import MarkedText
     from nmt.inference.translator import Translator
+    from nmt.text.marked import MarkedText
 
 TAGS = ("b", "i", "a", "span")
 PAGE_BYTES = 1_000_000
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def add_tags(text: str, rng: random.Random) -> MarkedText:
     """Return a text with one to three tags around random words; a tag may be inside of another."""
-    from nmt.documents.marked import Mark, MarkedText
+    from nmt.text.marked import Mark, MarkedText
     from nmt.text.words import find_words
 
     words = find_words(text)
@@ -97,7 +97,7 @@ def add_tags(text: str, rng: random.Random) -> MarkedText:
 
 def write_paragraph(marked: MarkedText) -> str:
     """Write a marked text as HTML; the tags have numbers."""
-    from nmt.documents.marked import walk
+    from nmt.text.marked import walk
 
     parts = []
     for event in walk(marked):
@@ -162,10 +162,10 @@ def measure_places(
 ) -> list[tuple[str, str]]:
     """Return how often a tag is around the words that are linked to its own by hand."""
     from nmt.analysis.heads.alignment import align
-    from nmt.documents.carrying import carry_marks
-    from nmt.documents.marked import Mark, MarkedText
+    from nmt.inference.carrying import carry_marks
     from nmt.inference.results import Word
     from nmt.inference.word_links import choose_sources
+    from nmt.text.marked import Mark, MarkedText
 
     tags = right = covered = linked = found = sure = 0
     for pair, weights in zip(

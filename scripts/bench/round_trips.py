@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 if TYPE_CHECKING:
-    from nmt.documents.marked import MarkedText
+    from nmt.text.marked import MarkedText
 
 FORMATS = ("html", "markdown", "subtitles", "xliff", "office", "catalog")
 TARGET, THIRD = "tlh", "qya"  # languages that no TMX document has
@@ -126,7 +126,7 @@ def are_alike(texts: Sequence[MarkedText], others: Sequence[MarkedText]) -> bool
 
 def without_spaces(text: MarkedText) -> MarkedText:
     """Return a text without kept elements and without white space."""
-    from nmt.documents.marked import delete_characters
+    from nmt.text.marked import delete_characters
 
     text = text.without_kept()
     return delete_characters(text, [i for i, sign in enumerate(text.text) if sign.isspace()])

@@ -13,8 +13,8 @@ from marked_texts import try_examples
 
 from nmt.documents.catalog import CatalogDocument
 from nmt.documents.formats import DocumentOptions, extract
-from nmt.documents.marked import MarkedText
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText
 
 JSON = r"""{
   "Título" : "Mi biblioteca",

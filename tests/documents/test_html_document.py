@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_texts import translations, try_examples
 
-from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import DocumentOptions, extract
 from nmt.documents.html import HtmlDocument
 from nmt.documents.html_tokens import _Tokenizer
-from nmt.documents.marked import Mark, MarkedText
 from nmt.errors import UserError
+from nmt.inference.carrying import carry_marks
+from nmt.text.marked import Mark, MarkedText
 
 PAGE = """<!DOCTYPE html>
 <html lang="es"><head><meta charset="utf-8"><title>Mi p&aacute;gina</title>

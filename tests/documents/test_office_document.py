@@ -15,9 +15,9 @@ from lxml import etree
 from marked_texts import make_translation, try_examples
 
 from nmt.documents.formats import Document, DocumentOptions
-from nmt.documents.marked import Mark, MarkedText
 from nmt.documents.office import extract as extract_office
 from nmt.errors import UserError
+from nmt.text.marked import Mark, MarkedText
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 M = "http://schemas.openxmlformats.org/officeDocument/2006/math"

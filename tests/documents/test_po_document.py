@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from marked_texts import try_examples
 
 from nmt.documents.formats import DocumentOptions, extract
-from nmt.documents.marked import MarkedText
 from nmt.documents.po import PoDocument
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText
 
 HEADER = r"""# Mensajes de la biblioteca.
 # Ana, 2024.

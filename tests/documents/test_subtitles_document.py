@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marked_texts import try_examples
 
-from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText
 from nmt.documents.subtitles import SubtitleDocument, extract
 from nmt.errors import UserError
+from nmt.inference.carrying import carry_marks
+from nmt.text.marked import MarkedText
 
 SUBRIP = """1
 00:00:01,000 --> 00:00:02,500

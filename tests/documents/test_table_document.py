@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from marked_texts import try_examples
 
 from nmt.documents.formats import DocumentOptions, extract
-from nmt.documents.marked import MarkedText
 from nmt.documents.table import TableDocument
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText
 
 COMMAS = """id,Texto,"Nota, larga",fecha
 1,Hola,"Dijo ""adiós"" y,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.documents.formats import DocumentOptions, extract
-from nmt.documents.marked import MarkedText
 from nmt.errors import UserError
+from nmt.text.marked import MarkedText
 
 
 def test_paragraphs_are_joined_and_replaced() -> None:

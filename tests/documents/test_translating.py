@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from test_carrying import build
 
 from nmt.documents.files import read_document, write_translated
 from nmt.documents.formats import FORMATS, Document, DocumentOptions, extract, find_format
 from nmt.documents.translating import (
     match_endings,
-    needs_alignment,
     translate_document,
     translate_lines,
 )
@@ -147,22 +145,6 @@ def test_a_model_that_cannot_align_is_reported() -> None:
     data, report = translate_document(document, Backwards(aligns=False).translator)
     assert report.unaligned == 1
     assert data.decode() == "<p>DOS <b>UNO</b></p>"
-
-
-@pytest.mark.parametrize(
-    ("tagged", "needed"),
-    [
-        ("uno", False),
-        (" <b>uno dos</b> ", False),
-        ("<x/>uno<x/> ", False),
-        ("uno <k/> dos<br/>tres", False),
-        ("uno <x/> dos", True),
-        ("<b>uno</b> dos", True),
-        ("<b>uno <i>dos</i></b>", True),
-    ],
-)
-def test_which_texts_need_an_alignment(tagged: str, needed: bool) -> None:
-    assert needs_alignment(build(tagged)) is needed
 
 
 @pytest.mark.parametrize(

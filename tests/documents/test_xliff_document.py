@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from lxml import etree
 from marked_texts import make_translation, try_examples
 
-from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document, DocumentOptions
-from nmt.documents.marked import Mark, MarkedText
 from nmt.documents.xliff import extract
 from nmt.errors import UserError
+from nmt.inference.carrying import carry_marks
+from nmt.text.marked import Mark, MarkedText
 
 TO_ENGLISH = DocumentOptions("es", "en")
 NAMESPACE_1 = "urn:oasis:names:tc:xliff:document:1.2"

@@ -27,8 +27,9 @@ class WordTranslator:
             tuple(Segment(np.zeros(len(part), np.int32), part) for part in parts), ""
         )
 
-    def join(self, source: str, text: Any, hypotheses: list[Any], n_best: int) -> list[Any]:
-        return [SimpleNamespace(text="", log_prob=0.0, score=0.0, lost_spans=())]
+    def join(self, text: Any, hypotheses: list[Any], n_best: int) -> Any:
+        one = SimpleNamespace(text="", log_prob=0.0, score=0.0, lost_spans=())
+        return SimpleNamespace(translations=[one], sentences=[])
 
     def hypotheses(self, segments: list[Any], *, n_best: int, **_: Any) -> list[list[Any]]:
         one = [SimpleNamespace(text="a", log_prob=-1.0, score=-0.5) for _ in range(n_best)]

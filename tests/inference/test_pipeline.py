@@ -10,10 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from conftest import corpus_lines
 from translator_inputs import DECODING, SENTENCES
 
 from nmt import Translator
+from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import EOS, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
 from nmt.inference.engines import Engines
@@ -271,3 +274,55 @@ def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
         assert all(ids[: len(tag)] == tag and len(ids) <= 23 for ids in engine.sources)
         segments = [[Translation(text, -1.0, -1.0, ())] for text in ("你好", "世界")]
         assert each.joiner.join_best(segments, 1)[0].text == "你好世界"
+
+
+class Aligned(Recording):
+    """An engine that writes its source back, and aligns each token to itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aligned = 0
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        self.aligned += len(sources)
+        return [
+            np.eye(len(target) + 1, len(source) + 1)
+            for source, target in zip(sources, targets, strict=True)
+        ]
+
+
+@pytest.fixture(scope="module")
+def slotted() -> Tokenizer:
+    texts = [side for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, False, 3), texts, str)
+
+
+def test_tags_are_carried_by_alignment(slotted: Tokenizer) -> None:
+    engine = Aligned()
+    translator = Translator(Engines(engine), slotted, DECODING)
+    texts = [
+        "Hoy <b>hace</b> mucho frío.",
+        "Hoy hace frío.",
+        "<i>¿Vamos? Sí,</i> <a href='x'>vamos</a>.\n\n<b>12</b>",
+        "<p>Hola.</p><p>Adiós <file>.</p>",
+    ]
+    assert translator.translate(texts) == texts
+    assert engine.aligned == 3, "but for the text without tags"
+    assert not any(slotted.encode(["<b>"])[0].tolist() == ids[:3] for ids in engine.sources)
+    [[translation]] = translator.run([texts[0]], SearchRequest(words=True))
+    assert translation.text == texts[0]
+    words = [translation.text[word.begin : word.end] for word in translation.words]
+    assert words == ["Hoy", "hace", "mucho", "frío", "."]
+    assert [[texts[0][slice(*span)] for span in word.sources] for word in translation.words] == [
+        [word] for word in words
+    ]
+
+
+def test_a_translation_begins_with_a_prefix_but_for_tags(slotted: Tokenizer) -> None:
+    translator = Translator(Engines(Aligned()), slotted, DECODING)
+    [segment] = translator.segmenter.segment("Hoy <b>hace</b> frío.").segments
+    assert translator.pipeline.begin_with(segment, "Hoy <b>ha").prefix.full_text == "Hoy ha"
+    [segment] = translator.segmenter.segment("Hoy hace frío.").segments
+    assert translator.pipeline.begin_with(segment, "Hoy <b>ha").prefix.full_text == "Hoy <b>ha"

@@ -26,7 +26,9 @@ from nmt.inference.quality import (
 )
 from nmt.inference.quality_model import Linear, QualityModel, sigmoid
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment
+from nmt.inference.segments import Segment, SegmentedText
+from nmt.text.marked import MarkedText
+from nmt.text.tags import TaggedText
 
 pytest_plugins = ("random_translator",)
 pytestmark = pytest.mark.xdist_group("translator")
@@ -116,7 +118,8 @@ def test_words_refer_to_the_characters_of_the_text() -> None:
         Translation("Hi.", 0.0, 0.0, (), words=(Word(0, 2, 0.5, ((0, 4), (5, 8))),)),
         Translation("How?", 0.0, 0.0, (), words=(Word(0, 3, 0.5, ((5, 8),)), Word(3, 4, 1.0, ()))),
     ]
-    [[hi], [how]] = locate_sources(text, [first, second], [[each] for each in translations])
+    segmented = SegmentedText((first, second), "", TaggedText(MarkedText(text)))
+    [[hi], [how]] = locate_sources(segmented, [[each] for each in translations])
     assert [text[begin:end] for begin, end in hi.words[0].sources] == ["Hola", "Ana"]
     assert [text[begin:end] for begin, end in how.words[0].sources] == ["tal"]
     assert how.words[1].sources == ()

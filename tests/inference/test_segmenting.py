@@ -82,7 +82,7 @@ def test_a_word_longer_than_the_room_is_cut_too(tokenizer: Tokenizer) -> None:
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_what_is_empty_has_no_parts_and_what_fits_has_one(tokenizer: Tokenizer) -> None:
     segmenter = Segmenter(tokenizer, 63)
-    assert segmenter.segment(" \u200b\n") == ((), " \n")
+    assert segmenter.segment(" \u200b\n")[:2] == ((), " \n")
     text = segmenter.segment("  Hoy\u00a0hace frío. ")
     [ids] = [segment.ids for segment in text.segments]
     assert text.spaces == ["  ", " "]
@@ -227,7 +227,7 @@ def test_a_tag_is_repeated_in_every_part(tokenizer: Tokenizer, unit: str) -> Non
     assert sum("<2es>" in segment for segment in others) == 1
     glued = tokenizer.decode(cut(tokenizer, 24, f"<2fr>{text}", tags, unit))
     assert sum("<2fr>" in segment for segment in glued) == 1
-    assert Segmenter(tokenizer, 24, tags, unit=unit).segment(" <2fr> \n") == ((), " ")
+    assert Segmenter(tokenizer, 24, tags, unit=unit).segment(" <2fr> \n")[:2] == ((), " ")
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
@@ -462,3 +462,32 @@ def test_texts_of_a_document_are_read_as_one_text_is(marked: Tokenizer) -> None:
     previous = PreviousSentences(2, "es")
     by_text = [read_by(segmenter, marked, previous.add_to(each))[0] for each in sentences]
     assert by_text == read_by(segmenter, marked, " ".join(sentences))
+
+
+def test_elements_are_taken_out_of_a_text(marked: Tokenizer) -> None:
+    segmenter = Segmenter(marked, 63, ["<2en>"], language="es", context=1, takes_tags=True)
+    text = "<b>Hace</b> frío. ¿Vamos al <i class='x'>mar</i>?"
+    segmented = segmenter.segment(text)
+    assert [segment.text for segment in segmented.segments] == ["Hace frío.", "¿Vamos al mar?"]
+    tags = (("<b>", "</b>"), ("<i class='x'>", "</i>"))
+    assert [segment.tags for segment in segmented.segments] == [tags, tags]
+    assert segmented.source.text == "Hace frío. ¿Vamos al mar?"
+    assert segmented.source.insertions.insert(segmented.source.text) == text
+    # Those of the context are left out.
+    bare, behind = (
+        read_by(segmenter, marked, add_context(text, [before])) for before in ("a", "<b>a</b>")
+    )
+    assert behind == bare
+    # A tag of a language is not one, and its text is the whole one.
+    assert segmenter.segment("<2en> <b>Hola</b>").source.text == "<2en> Hola"
+    assert segmenter.segment("Hola").source.tags == segmenter.segment("Hola").segments[0].tags == ()
+
+
+def test_elements_are_spans_of_a_caller_that_does_not_carry_them(slotted: Tokenizer) -> None:
+    [segment] = Segmenter(slotted, 63, language="es").segment("<b>Hola</b>").segments
+    assert (segment.spans, segment.tags) == (("<b>", "</b>"), ())
+
+
+def test_without_slots_tags_are_text(tokenizer: Tokenizer) -> None:
+    [segment] = Segmenter(tokenizer, 63, takes_tags=True).segment("<b>Hola</b>").segments
+    assert (segment.text, segment.tags) == ("<b>Hola</b>", ())

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import uvicorn
@@ -27,9 +27,11 @@ from nmt.serving.app import About, make_app
 from nmt.serving.connections import limited_protocol
 from nmt.serving.corrections import CorrectionFile
 from nmt.serving.limits import Limits
-from nmt.serving.segments import SegmentTranslator
+from nmt.serving.segments import SegmentTranslator, locate_sentences
 from nmt.text.case import LetterCase
 from nmt.text.context import NO_CONTEXT, PreviousSentences
+from nmt.text.marked import MarkedText
+from nmt.text.tags import Insertions, TaggedText
 from nmt.text.terms import Glossary, Term
 
 SOON = 10  # seconds within which anything here happens, however busy the machine
@@ -111,7 +113,7 @@ class FakeTranslator:
             for part in text.split("|")
             if part
         )
-        return SegmentedText(tuple(segments), "")
+        return SegmentedText(tuple(segments), "", TaggedText(MarkedText(text)))
 
     def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
         """Give the words of `ALTERNATIVES`, whatever is before them."""
@@ -137,11 +139,16 @@ class FakeTranslator:
 
     def join(
         self,
-        source: str,
         segmented: SegmentedText,
         hypotheses: list[list[SimpleNamespace]],
         n_best: int,
-    ) -> list[SimpleNamespace]:
+    ) -> Any:
+        translations = self._join(hypotheses)
+        text: Any = translations[0].text
+        sentences = locate_sentences(segmented, cast(Any, hypotheses), text, Insertions())
+        return SimpleNamespace(translations=translations, sentences=sentences)
+
+    def _join(self, hypotheses: list[list[SimpleNamespace]]) -> list[SimpleNamespace]:
         if len(hypotheses) == 1:
             return hypotheses[0]
         text = ""
@@ -237,17 +244,18 @@ class FakeTranslator:
         )
 
     def explain(
-        self, text: str, segments: Sequence[Segment], number: int, prefix: str, words: Sequence[str]
+        self, segmented: SegmentedText, number: int, prefix: str, words: Sequence[str]
     ) -> tuple[ChoiceExplanation, str]:
         """Let each source word contribute more than the one before it, and the first speak for."""
-        self.explained.append((segments[number].text, prefix, *words))
+        text, sentence = segmented.source.text, segmented.segments[number].text
+        self.explained.append((sentence, prefix, *words))
         assert self.attention_gate.wait(SOON)
         if words[0] == "fail":
             raise RuntimeError("asked to fail")
         if words[0] == words[-1] and len(words) == 2:
             raise UserError("the word and the other one must differ, and not be empty")
-        begin = text.index(segments[number].text)
-        spans = [match.span() for match in re.finditer(r"\S+", segments[number].text)]
+        begin = text.index(sentence)
+        spans = [match.span() for match in re.finditer(r"\S+", sentence)]
         share = 0.6 / sum(range(1, len(spans) + 1))
         source = tuple(
             Reason(

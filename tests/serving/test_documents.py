@@ -65,13 +65,9 @@ class Direct:
         self, chunks: Iterable[Sequence[str]], request: SearchRequest
     ) -> Iterator[list[list[Any]]]:
         for texts in chunks:
-            cut = map(self.fake.segment, texts)
-            yield [
-                self.translate(source, text, request)
-                for source, text in zip(texts, cut, strict=True)
-            ]
+            yield [self.translate(self.fake.segment(text), request) for text in texts]
 
-    def translate(self, source: str, text: Any, request: SearchRequest) -> list[Any]:
+    def translate(self, text: Any, request: SearchRequest) -> list[Any]:
         hypotheses = self.fake.hypotheses(
             text.segments,
             beam_size=4,
@@ -81,7 +77,7 @@ class Direct:
             words=request.words,
             glossary=request.glossary,
         )
-        return self.fake.join(source, text, hypotheses, 1)
+        return self.fake.join(text, hypotheses, 1).translations
 
 
 # ---- translating ----

@@ -89,7 +89,9 @@ def test_what_is_shared_opens_as_it_was(open_page: Callable[..., Any]) -> None:
     page.keyboard.type("la casa")
     api.expect(words(page)).to_have_text(["house", "the"])
     tab_to(page, page.get_by_role("combobox", name="Glossary"), "Shift+Tab")
+    word = words(page).first.element_handle()
     page.keyboard.press("ArrowDown")
+    word.wait_for_element_state("hidden")  # the words are those of another translation
     tab_to(page, words(page).first)
     page.keyboard.press("Enter")
     api.expect(page.locator("#alternatives-list button:focus")).to_have_text("home25%")

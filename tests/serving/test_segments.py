@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,10 @@ from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
 from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.quality_model import Linear, QualityModel
-from nmt.inference.results import Translation
-from nmt.serving.segments import SegmentTranslator
+from nmt.inference.results import Translation, Word
+from nmt.inference.segments import Segment, SegmentedText
+from nmt.serving.segments import SegmentTranslator, Sentence
+from nmt.text.tags import read_tags
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
@@ -46,10 +49,8 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
         for text in segmented
     ]
     together = translator.hypotheses(texts, n_best=2)
-    for source, text, translated, expected in zip(
-        texts, segmented, hypotheses, together, strict=True
-    ):
-        joined = served.join(source, text, translated, 2)
+    for text, translated, expected in zip(segmented, hypotheses, together, strict=True):
+        joined = served.join(text, translated, 2).translations
         assert [best.text for best in joined] == [best.text for best in expected]
         assert [best.score for best in joined] == pytest.approx([best.score for best in expected])
     assert translator.segmenter.max_tokens == 5, "the translator is as it was"
@@ -71,7 +72,7 @@ def test_white_space_between_sentences_is_kept() -> None:
     source = " hola\n\nadios\n"
     text = served.segment(source)
     hypotheses = served.hypotheses(text.segments)
-    [joined] = served.join(source, text, hypotheses, 1)
+    [joined] = served.join(text, hypotheses, 1).translations
     assert joined == translator.hypotheses([source])[0][0]
     assert joined.text.count("\n") == 3
     assert served.attention("hola\nadios", joined) is None
@@ -101,7 +102,7 @@ def test_confidence_is_that_of_the_translator() -> None:
     text = served.segment(source)
     assert len(text.segments) > 1
     hypotheses = [served.hypotheses([each], quality=True)[0] for each in text.segments]
-    [joined] = served.join(source, text, hypotheses, 1)
+    [joined] = served.join(text, hypotheses, 1).translations
     [[expected]] = translator.run([source], SearchRequest(quality=True))
     assert joined == expected
     assert joined.confidence == pytest.approx(0.7)
@@ -167,3 +168,20 @@ def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
         assert [best.text for best in hypotheses] == [best.text for best in reference]
     for weights, reference_weights in zip(attending.result(), attend(separate), strict=True):
         np.testing.assert_allclose(weights, reference_weights, atol=1e-5)
+
+
+def test_sentences_stand_inside_of_the_tags_around_them() -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    decoding = DecodingConfig(1, 0.6, 1.0, 3, 8, no_repeat_ngram=0)
+    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), decoding))
+    source = read_tags("<b>hola.</b> <i>adios</i>")
+    segments = tuple(Segment(np.zeros(0, np.int32), text) for text in ("hola.", "adios"))
+    text = SegmentedText((segments[0], replace(segments[1], space=" ")), "", source)
+    words = (Word(0, 2, None, ((0, 4),)), Word(2, 3, None, ((4, 5),)))
+    hypotheses = [
+        [Translation("hi.", 0.0, 0.0, (), words=words)],
+        [Translation("bye", 0.0, 0.0, (), words=(Word(0, 3, None, ((0, 5),)),))],
+    ]
+    [translation], sentences = served.join(text, hypotheses, 1)
+    assert translation.text == "<b>hi.</b> <i>bye</i>"
+    assert sentences == [Sentence(3, 6, "hola."), Sentence(14, 17, "adios")]

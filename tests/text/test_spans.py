@@ -15,8 +15,6 @@ from nmt.text.spans import (
     SLOTS,
     SPAN,
     WORD,
-    drop_inverted,
-    enclose_inverted,
     find_spans,
     is_intact,
     keep_spans,
@@ -229,45 +227,6 @@ def test_kept_spans_are_given_back(text: str) -> None:
 
 
 TAGS = ("<b>", "</b>")
-
-
-@pytest.mark.parametrize(
-    ("text", "dropped", "enclosed"),
-    [
-        ("a <red house> b", "a <red house> b", "a <red house> b"),
-        ("a red> <house b", "a red house b", "a <red house> b"),
-        ("in a red> big <house.", "in a red big house.", "in a <red big house>."),
-        ("> a <", " a ", "<a>"),
-        ("it is red> so <.", "it is red so .", "it is <red so>."),
-        ("only> one", "only> one", "only> one"),
-    ],
-)
-def test_tags_that_end_before_they_begin(text: str, dropped: str, enclosed: str) -> None:
-    def slot(text: str) -> str:
-        return text.replace("<", SLOTS[0]).replace(">", SLOTS[1])
-
-    assert drop_inverted(slot(text), TAGS) == slot(dropped)
-    assert enclose_inverted(slot(text), TAGS) == slot(enclosed)
-
-
-def test_only_tags_that_belong_together_are_inverted() -> None:
-    first, second, third, fourth = SLOTS[:4]
-    text = f"{second}x{first}"
-    for spans in (("5", "6"), ("<b>", "</i>"), ("</b>", "<b>"), ("<b/>", "</b>")):
-        assert drop_inverted(text, spans) == enclose_inverted(text, spans) == text
-    assert drop_inverted(text, ("<a href='x'>", "</a>")) == "x"
-    assert drop_inverted(f"{third}{second}x{first}", ("<0>", "</0>", "5")) == f"{third}x"
-    # Two equal pairs that are exchanged are sound.
-    exchanged = f"{first}x{fourth} {third}y{second}"
-    assert drop_inverted(exchanged, (*TAGS, *TAGS)) == exchanged
-
-
-@given(st.text(f"ab .{SLOTS[0]}{SLOTS[1]}", max_size=12))
-def test_enclosed_tags_are_in_order(text: str) -> None:
-    enclosed = enclose_inverted(text, TAGS)
-    assert re.sub(r"\W", "", enclosed) == re.sub(r"\W", "", text)
-    if text.count(SLOTS[0]) == text.count(SLOTS[1]) == 1:
-        assert enclosed.index(SLOTS[0]) < enclosed.index(SLOTS[1])
 
 
 def test_slots_run_out() -> None:

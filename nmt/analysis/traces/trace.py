@@ -19,11 +19,10 @@ from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.contract import BeamOptions, Hypothesis, SearchRequest
 from nmt.inference.greedy import Greedy
-from nmt.inference.prefixes import make_prefix
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.inference.segmenting import clean_input
-from nmt.inference.segments import Segment, SegmentWriter, show_spans
+from nmt.inference.segments import SegmentWriter, show_spans
 from nmt.inference.translator import Translator
 
 CANDIDATES = 5  # next tokens recorded for each prefix
@@ -122,7 +121,7 @@ def record(
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
     options = _resolve_options(translator, beam_size, length_penalty)
-    segment = _begin_with(translator.segmenter.segment_whole(text), prefix)
+    segment = translator.segmenter.segment_whole(text).begin_with(clean_input(prefix))
     source = np.append(segment.ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(segment.prefix.text).astype(np.int32)
     limit = translator.pipeline.output_limit(len(segment.sentence_ids), len(forced))
@@ -157,11 +156,6 @@ def record(
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
         texts=[translation.text for translation in written],
     )
-
-
-def _begin_with(segment: Segment, prefix: str) -> Segment:
-    begin = make_prefix(clean_input(prefix), segment.spans, segment.case)
-    return dataclasses.replace(segment, prefix=begin)
 
 
 def _resolve_options(

@@ -123,7 +123,10 @@ class MarkedTextBuilder:
 
     def add_text(self, text: str) -> None:
         """Add text; private characters, which mean kept elements, become spaces."""
-        text = "".join(" " if ord(sign) in _KEPT else sign for sign in text)
+        self.add_unchanged("".join(" " if ord(sign) in _KEPT else sign for sign in text))
+
+    def add_unchanged(self, text: str) -> None:
+        """Add text as it is."""
         self._parts.append(text)
         self._length += len(text)
 

@@ -5,32 +5,20 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from marked_texts import assert_is_sound, marked_texts, translations, try_examples
-from test_marked import write
+from marked_texts import (
+    assert_is_sound,
+    build,
+    marked_texts,
+    translations,
+    try_examples,
+    write,
+)
 
-from nmt.documents.carrying import carry_marks
-from nmt.documents.marked import Mark, MarkedText, MarkedTextBuilder
-from nmt.inference.results import Word
+from nmt.inference.carrying import carry_marks, carry_tags, needs_alignment
+from nmt.inference.results import Translation, Word
+from nmt.text.marked import Mark, MarkedText
+from nmt.text.tags import read_tags
 from nmt.text.words import find_words
-
-
-def build(tagged: str) -> MarkedText:
-    """Build a marked text: <b> begins an element, </b> ends it, <x/> is empty, <k/> is kept."""
-    builder = MarkedTextBuilder()
-    for part in tagged.replace(">", ">\0").replace("<", "\0<").split("\0"):
-        if part == "<k/>":
-            builder.add_kept()
-        elif part == "<br/>":
-            builder.add_kept(breaks_line=True)
-        elif part.endswith("/>"):
-            builder.add_empty()
-        elif part.startswith("</"):
-            builder.close()
-        elif part.startswith("<"):
-            builder.open()
-        else:
-            builder.add_text(part)
-    return builder.build()
 
 
 def carry(tagged: str, text: str, links: str) -> str:
@@ -178,3 +166,54 @@ def test_thousands_of_elements_are_carried() -> None:
     words = [Word(*span, None, (span,)) for span in find_words(text)]
     carried = carry_marks(MarkedText(text, marks), text, words)
     assert carried.marks == marks
+
+
+@pytest.mark.parametrize(
+    ("tagged", "needed"),
+    [
+        ("uno", False),
+        (" <b>uno dos</b> ", False),
+        ("<x/>uno<x/> ", False),
+        ("uno <k/> dos<br/>tres", False),
+        ("uno <x/> dos", True),
+        ("<b>uno</b> dos", True),
+        ("<b>uno <i>dos</i></b>", True),
+    ],
+)
+def test_which_texts_need_an_alignment(tagged: str, needed: bool) -> None:
+    assert needs_alignment(build(tagged)) is needed
+
+
+def test_tags_follow_their_words() -> None:
+    source = read_tags("La <a>casa</a> <b>blanca</b>.")
+    words = (
+        Word(0, 3, 0.5, ((0, 2),)),
+        Word(4, 9, None, ((8, 14),)),
+        Word(10, 15, None, ((3, 7), (14, 15))),
+    )
+    translation = Translation("The white house.", -1.0, -0.5, (7, 2), ("x",), words=words)
+    tagged, places = carry_tags(source, translation)
+    assert tagged.text == "The <b>white</b> <a>house</a>."
+    found = [tagged.text[word.begin : word.end] for word in tagged.words]
+    assert found == ["The", "white", "house"]
+    text = "La <a>casa</a> <b>blanca</b>."
+    assert [[text[slice(*span)] for span in word.sources] for word in tagged.words] == [
+        ["La"],
+        ["blanca"],
+        ["casa", "."],
+    ]
+    assert tagged.words[0].confidence == 0.5
+    assert (tagged.tokens, tagged.lost_spans) == ((7, 2), ("x",))
+    assert places.insert("The white house.") == tagged.text
+
+
+def test_tags_whose_words_are_not_known_are_lost_unless_they_are_around_the_text() -> None:
+    translation = Translation("uno dos", 0.0, 0.0, ())
+    tagged, _ = carry_tags(read_tags("one <b>two</b>"), translation)
+    assert tagged.lost_spans == ("<b>", "</b>")
+    assert tagged.text == "uno <b>dos</b>"
+    around, _ = carry_tags(read_tags("<b>one two</b>"), translation)
+    assert (around.text, around.lost_spans) == ("<b>uno dos</b>", ())
+    same, places = carry_tags(read_tags("one <br> two"), translation)
+    assert same is translation
+    assert places.insert("uno") == "uno"

@@ -7,9 +7,9 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from nmt.documents.carrying import carry_marks
-from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
+from nmt.inference.carrying import carry_marks
 from nmt.inference.results import Word
+from nmt.text.marked import MarkedText, MarkedTextBuilder, walk
 from nmt.text.words import find_words
 
 WORDS = (
@@ -107,3 +107,32 @@ def assert_is_sound(marked: MarkedText) -> None:
     assert opened == []
     assert sorted(seen) == list(range(len(marked.marks)))
     assert text == marked.text
+
+
+def build(tagged: str) -> MarkedText:
+    """Build a marked text: <b> begins an element, </b> ends it, <x/> is empty, <k/> is kept."""
+    builder = MarkedTextBuilder()
+    for part in tagged.replace(">", ">\0").replace("<", "\0<").split("\0"):
+        if part == "<k/>":
+            builder.add_kept()
+        elif part == "<br/>":
+            builder.add_kept(breaks_line=True)
+        elif part.endswith("/>"):
+            builder.add_empty()
+        elif part.startswith("</"):
+            builder.close()
+        elif part.startswith("<"):
+            builder.open()
+        else:
+            builder.add_text(part)
+    return builder.build()
+
+
+def write(marked: MarkedText) -> str:
+    """Write marks as tags."""
+    return "".join(
+        f"<{event.begins}>" if event.begins is not None
+        else f"</{event.ends}>" if event.ends is not None
+        else event.text
+        for event in walk(marked)
+    )  # fmt: skip

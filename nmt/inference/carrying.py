@@ -5,13 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.documents.marked import Mark, MarkedText, delete_characters
-from nmt.inference.results import Word
+from nmt.inference.results import Translation, Word
+from nmt.text.marked import Mark, MarkedText, delete_characters
+from nmt.text.tags import Insertions, TaggedText
 from nmt.text.words import find_words
 
 Range = tuple[int, int]  # [begin, end)
@@ -41,6 +44,49 @@ def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedT
     kept = {source.text[mark.begin] for mark in source.marks if mark.is_kept}
     words = [word for word in words if text[word.begin : word.end] not in kept]
     return _Carrier(source, text, words).carry()
+
+
+def needs_alignment(source: MarkedText) -> bool:
+    """Whether the places of marks in a translation depend on which words are aligned."""
+    text = source.text
+    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+    for mark in source.marks:
+        is_around = mark.begin <= first and last <= mark.end
+        is_beside = mark.end <= first or last <= mark.begin
+        if not (mark.is_kept or is_around or is_beside):
+            return True
+    return False
+
+
+def carry_tags(source: TaggedText, translation: Translation) -> tuple[Translation, Insertions]:
+    """Return a translation with the tags of its source, and the places that these got.
+
+    If it is not known which words are aligned, tags inside of the text count as lost spans.
+
+    Args:
+        source: the source.
+        translation: of its text without tags, to which its words refer; those of the result refer
+            to the text with tags.
+    """
+    if not source.tags:
+        return translation, Insertions()
+    marked = carry_marks(source.marked, translation.text, translation.words)
+    places = source.place_tags(marked)
+    words = (
+        replace(
+            word,
+            begin=begin,
+            end=end,
+            sources=tuple(source.insertions.move(*span) for span in word.sources),
+        )
+        for word in translation.words
+        for begin, end in [places.move(word.begin, word.end)]
+    )
+    lost = translation.lost_spans
+    if translation.text and not translation.words and needs_alignment(source.marked):
+        lost += tuple(chain.from_iterable(source.tags))
+    text = places.insert(translation.text)
+    return replace(translation, text=text, words=tuple(words), lost_spans=lost), places
 
 
 class _Area(NamedTuple):

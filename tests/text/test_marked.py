@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from marked_texts import assert_is_sound, marked_texts
+from marked_texts import assert_is_sound, marked_texts, write
 
-from nmt.documents.marked import Mark, MarkedText, MarkedTextBuilder, delete_characters, walk
-
-
-def write(marked: MarkedText) -> str:
-    """Write marks as tags."""
-    return "".join(
-        f"<{event.begins}>" if event.begins is not None
-        else f"</{event.ends}>" if event.ends is not None
-        else event.text
-        for event in walk(marked)
-    )  # fmt: skip
+from nmt.text.marked import Mark, MarkedText, MarkedTextBuilder, delete_characters, walk
 
 
 def test_a_text_is_built_and_walked_through() -> None:

@@ -1,0 +1,142 @@
+"""Tags in texts, as interface texts have them: ``Read the <b>terms</b>``."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain
+
+from nmt.text.marked import MarkedText, MarkedTextBuilder, splice, walk
+from nmt.text.sentences import BLOCKS
+from nmt.text.spans import find_spans
+
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)(?:\s[^<>]*?)?(?P<empty>/?)>")
+_END_TAG = re.compile(r"</[\w:.-]+\s*>")
+# Elements between which sentences end, and those that touch a word to which they do not belong.
+_KEPT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Insertions:
+    """Strings that are put into a text."""
+
+    places: tuple[int, ...] = ()  # sorted indices of the characters that they come before
+    strings: tuple[str, ...] = ()
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        """Characters of the first strings: of none, of one, and so on."""
+        return [0, *accumulate(map(len, self.strings))]
+
+    def insert(self, text: str) -> str:
+        """Return the text with the strings."""
+        pairs = zip(self.places, self.strings, strict=True)
+        return splice(text, ((place, place, string) for place, string in pairs))
+
+    def move(self, begin: int, end: int) -> tuple[int, int]:
+        """Return where characters [begin, end) are in the text with the strings."""
+        first = bisect_right(self.places, begin)
+        last = max(bisect_left(self.places, end), first)
+        return begin + self._lengths[first], end + self._lengths[last]
+
+
+@dataclass(frozen=True)
+class TaggedText:
+    """A text whose start and end tags that match are taken out, as elements.
+
+    Tags of blocks, such as `<li>`, those of `<sub>` and `<sup>`, empty ones, such as `<0/>`, those
+    without a partner, such as the `<file>` of a command, and those inside of kept spans, such as
+    code, stay parts of the text.
+    """
+
+    marked: MarkedText
+    tags: tuple[tuple[str, str], ...] = ()  # the start and the end tag of each mark
+
+    @property
+    def text(self) -> str:
+        """The text without the tags of elements."""
+        return self.marked.text
+
+    @cached_property
+    def insertions(self) -> Insertions:
+        """The tags, put into the text: as it was read."""
+        return self.place_tags(self.marked)
+
+    def place_tags(self, marked: MarkedText) -> Insertions:
+        """Return the tags, put into another text with the same elements."""
+        places: list[int] = []
+        strings: list[str] = []
+        at = 0
+        for event in walk(marked):
+            at += len(event.text)
+            if event.begins is not None:
+                places.append(at)
+                strings.append(self.tags[event.begins][0])
+            elif event.ends is not None:
+                places.append(at)
+                strings.append(self.tags[event.ends][1])
+        return Insertions(tuple(places), tuple(strings))
+
+
+NO_TAGS = TaggedText(MarkedText(""))
+
+
+def read_tags(text: str) -> TaggedText:
+    """Read a text."""
+    if "</" not in text:
+        return TaggedText(MarkedText(text))
+    tags = [match for span in find_spans(text) if (match := _TAG.fullmatch(text, *span))]
+    partners = _match_tags(tags)
+    builder = MarkedTextBuilder()
+    pairs: list[tuple[str, str]] = []
+    end = 0
+    for number, partner in sorted(partners.items()):
+        tag = tags[number]
+        builder.add_unchanged(text[end : tag.start()])
+        end = tag.end()
+        if partner < number:
+            builder.close()
+        else:
+            builder.open()
+            pairs.append((tag[0], tags[partner][0]))
+    builder.add_unchanged(text[end:])
+    return TaggedText(builder.build(), tuple(pairs))
+
+
+def remove_tags(text: str, tags: Iterable[tuple[str, str]]) -> str:
+    """Return a text without the tags of elements, which may be without a partner in it."""
+    for tag in dict.fromkeys(chain.from_iterable(tags)):
+        text = text.replace(tag, "")
+    return text
+
+
+def cut_end_tags(text: str) -> str:
+    """Return a text without the end tags and the white space at its end."""
+    text = text.rstrip()
+    while text.endswith(">") and _END_TAG.fullmatch(text, begin := text.rfind("<")):
+        text = text[:begin].rstrip()
+    return text
+
+
+def _match_tags(tags: list[re.Match[str]]) -> dict[int, int]:
+    """Return for each start or end tag of an element the index of the other one."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    names = Counter[str]()  # of the opened tags
+    for number, tag in enumerate(tags):
+        name = tag["name"]
+        if tag["empty"] or _KEPT.fullmatch(name):
+            continue
+        if not tag["end"]:
+            opened.append(number)
+            names[name] += 1
+        elif names[name]:
+            while tags[start := opened.pop()]["name"] != name:
+                names[tags[start]["name"]] -= 1  # it has no end
+            names[name] -= 1
+            partners[start], partners[number] = number, start
+    return partners

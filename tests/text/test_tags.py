@@ -1,0 +1,87 @@
+"""Texts with tags: which of them are elements, and how they are put into another text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.marked import Mark, MarkedText
+from nmt.text.tags import NO_TAGS, Insertions, cut_end_tags, read_tags, remove_tags
+
+
+@pytest.mark.parametrize(
+    ("text", "bare", "marks"),
+    [
+        ("Lee <b>esto</b>.", "Lee esto.", [Mark(4, 8)]),
+        ('<a href="x y">a <i>b</i></a>', "a b", [Mark(0, 3), Mark(2, 3, 0)]),
+        ("Hola <0/>, <1>sí</1>", "Hola <0/>, sí", [Mark(11, 13)]),
+        ("<b>a<i>b</b>c</i>", "a<i>bc</i>", [Mark(0, 5)]),
+        ("<b></b>", "", [Mark(0, 0)]),
+        ("Uno.<br>Dos.", "Uno.<br>Dos.", []),
+        ("<ul><li>a</li></ul>", "<ul><li>a</li></ul>", []),
+        ("perro<sup>2</sup>", "perro<sup>2</sup>", []),
+        ("`<b>a</b>` <code>x</code>", "`<b>a</b>` <code>x</code>", []),
+        ("copy <file> a </b> 1 < 2 > 0", "copy <file> a </b> 1 < 2 > 0", []),
+        ("\uf000 <b>a</b>", "\uf000 a", [Mark(2, 3)]),  # a kept element of a document
+        ("", "", []),
+    ],
+)
+def test_tags_that_match_are_elements(text: str, bare: str, marks: list[Mark]) -> None:
+    tagged = read_tags(text)
+    assert tagged.marked == MarkedText(bare, tuple(marks))
+    assert tagged.insertions.insert(bare) == text
+
+
+@given(
+    st.lists(
+        st.sampled_from("a,b ,<b>,</b>,<i x='1'>,</i>,<br>,<0/>,<,>,<p>,</p>,`".split(",")),
+        max_size=12,
+    ),
+    st.data(),
+)
+def test_what_is_read_is_written(parts: list[str], data: st.DataObject) -> None:
+    text = "".join(parts)
+    tagged = read_tags(text)
+    assert tagged.insertions.insert(tagged.text) == text
+    assert len(tagged.tags) == len(tagged.marked.marks)
+    end = data.draw(st.integers(0, len(tagged.text)))
+    begin = data.draw(st.integers(0, end))
+    moved = slice(*tagged.insertions.move(begin, end))
+    assert remove_tags(text[moved], tagged.tags) == tagged.text[begin:end]
+    if begin < end:  # tags around the characters are not among them
+        assert (text[moved][0], text[moved][-1]) == (tagged.text[begin], tagged.text[end - 1])
+
+
+def test_tags_are_put_into_a_text_with_the_same_elements() -> None:
+    tagged = read_tags("La casa <b>blanca</b>")
+    places = tagged.place_tags(MarkedText("The white house", (Mark(4, 9),)))
+    assert places == Insertions((4, 9), ("<b>", "</b>"))
+    assert places.insert("The white house") == "The <b>white</b> house"
+    assert [places.move(*span) for span in ((0, 3), (4, 9), (10, 15))] == [
+        (0, 3),
+        (7, 12),
+        (17, 22),
+    ]
+    assert NO_TAGS.insertions.move(2, 5) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        ("<b>Save.</b>", "<b>Save."),
+        ("<p><b>Save.</b> </p>\n", "<p><b>Save."),
+        ("Save. ", "Save."),
+        ("1 > 0 >", "1 > 0 >"),
+        ("Save <b>", "Save <b>"),
+        ("See <https://a.b/c>", "See <https://a.b/c>"),
+    ],
+)
+def test_end_tags_are_cut(text: str, bare: str) -> None:
+    assert cut_end_tags(text) == bare
+
+
+def test_many_tags_are_read_in_time() -> None:
+    text = "<b>a</b> " * 20_000 + "<b>" * 20_000 + "</i>" * 20_000
+    assert len(read_tags(text).tags) == 20_000
+    assert cut_end_tags(text) == text.removesuffix("</i>" * 20_000)
