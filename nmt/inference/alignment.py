@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.lexicon import Lexicon
 from nmt.text.spans import SLOTS
+from nmt.text.words import Span
 
 Array = NDArray[Any]
 
@@ -152,6 +153,16 @@ def match_characters(text: str, other: str) -> list[int]:
         for offset in range(length):
             matched[first[at + offset]] = second[other_at + offset]
     return matched
+
+
+def move_spans(spans: Sequence[Span], matched: Sequence[int]) -> tuple[Span, ...]:
+    """Return the spans of matched characters; a span without any is left out."""
+    moved = []
+    for begin, end in spans:
+        ends = [at for at in matched[begin:end] if at >= 0]
+        if ends:
+            moved.append((min(ends), max(ends) + 1))
+    return tuple(moved)
 
 
 def _match_long(ours: str, theirs: str) -> Iterator[Match]:

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.inference.alignment import match_characters, move_spans
 from nmt.inference.results import Translation, Word
+from nmt.inference.segments import Segment
 from nmt.text.marked import Mark, MarkedText, delete_characters
 from nmt.text.tags import Insertions, TaggedText
 from nmt.text.words import find_words
@@ -87,6 +89,19 @@ def carry_tags(source: TaggedText, translation: Translation) -> tuple[Translatio
         lost += tuple(chain.from_iterable(source.tags))
     text = places.insert(translation.text)
     return replace(translation, text=text, words=tuple(words), lost_spans=lost), places
+
+
+def carry_brackets(segment: Segment, translation: Translation) -> Translation:
+    """Return a translation of a segment with the brackets of its sentence."""
+    brackets = segment.brackets
+    if not brackets.tags:
+        return translation
+    matched = match_characters(segment.full_text, brackets.text)
+    words = (replace(word, sources=move_spans(word.sources, matched)) for word in translation.words)
+    carried, _ = carry_tags(brackets, replace(translation, words=tuple(words)))
+    # The sources stay characters of the text without brackets.
+    pairs = zip(carried.words, translation.words, strict=True)
+    return replace(carried, words=tuple(replace(new, sources=old.sources) for new, old in pairs))
 
 
 class _Area(NamedTuple):
@@ -198,10 +213,19 @@ class _Carrier:
                 return _Area(part, (index, index + 1))
         if is_taken.all():
             return _Area((parent.characters[1],) * 2, (last, last))
-        begin, end = _find_best_run(self._shares.score(mark)[first:last], is_taken)
-        words = self._trim_punctuation(mark, begin + first, end + first)
+        words = self._find_words(mark, first, last, is_taken)
         is_taken[words[0] - first : words[1] - first] = True
         return _Area((self._words[words[0]].begin, self._words[words[1] - 1].end), words)
+
+    def _find_words(self, mark: Mark, first: int, last: int, is_taken: NDArray[np.bool_]) -> Range:
+        """Return the free words of [first, last) that an element gets; not all are taken."""
+        scores = self._shares.score(mark)[first:last]
+        begin, end = _find_best_run(scores, is_taken)
+        if any(map(str.isalnum, self._translated[mark.begin : mark.end])):
+            is_other = is_taken | np.array([self._is_punctuation(i) for i in range(first, last)])
+            if is_other[begin:end].all() and not is_other.all():
+                begin, end = _find_best_run(scores, is_other)
+        return self._trim_punctuation(mark, begin + first, end + first)
 
     def _find_part(self, mark: Mark, word: Word) -> Range | None:
         """Return the same part of a word that is written as in the source, as of CO2; else None."""

@@ -16,7 +16,7 @@ from nmt.config import DecodingConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.batching import limit_batch, plan_batches
-from nmt.inference.carrying import carry_tags
+from nmt.inference.carrying import carry_brackets, carry_tags
 from nmt.inference.contract import (
     BeamOptions,
     Engine,
@@ -58,7 +58,7 @@ class _Plan(NamedTuple):
     def copy(self, segment: Segment) -> Translation:
         """Return the translation of a segment that is copied."""
         translation = copy_segment(segment)
-        if self.finds_words or segment.tags:
+        if self.finds_words or segment.needs_words:
             translation = copy_with_words(segment, None if self.quality is None else 1.0)
         if self.terms is not None:
             [translation] = self.terms.report(segment, [translation])
@@ -291,7 +291,7 @@ class Pipeline:
                 plan.engine, self._tokenizer, batch, outputs, translations
             )
         else:
-            aligned = [i for i, each in enumerate(batch) if plan.finds_words or each.tags]
+            aligned = [i for i, each in enumerate(batch) if plan.finds_words or each.needs_words]
             if aligned:
                 from nmt.inference.word_links import add_words
 
@@ -301,7 +301,10 @@ class Pipeline:
                     translations[i] = alternatives
         if plan.terms is not None:
             translations = list(map(plan.terms.report, batch, translations))
-        return translations
+        return [
+            [carry_brackets(segment, translation) for translation in alternatives]
+            for segment, alternatives in zip(batch, translations, strict=True)
+        ]
 
     def _keep_intact(self, prefix: Prefix, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         """Return the hypotheses that leave the last word of the prefix as it is; else all."""

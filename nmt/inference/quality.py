@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.inference.alignment import match_characters
+from nmt.inference.alignment import match_characters, move_spans
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, copy_segment
 from nmt.text.context import split_context
-from nmt.text.words import Span, find_words
+from nmt.text.words import find_words
 
 if TYPE_CHECKING:
     from nmt.inference.quality_model import QualityModel
@@ -108,13 +108,3 @@ def _match_segment(full_text: str, text: str, begin: int) -> list[int]:
         # A tag that begins the text is not a part of the segment, or cleaning removed characters.
         matched = match_characters(full_text, text[begin : end + _TAG])
     return [at + begin if at >= 0 else -1 for at in matched]
-
-
-def move_spans(spans: Sequence[Span], matched: Sequence[int]) -> tuple[Span, ...]:
-    """Return the spans of matched characters; a span without any is left out."""
-    moved = []
-    for begin, end in spans:
-        ends = [at for at in matched[begin:end] if at >= 0]
-        if ends:
-            moved.append((min(ends), max(ends) + 1))
-    return tuple(moved)

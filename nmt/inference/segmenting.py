@@ -21,6 +21,7 @@ from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
 from nmt.inference.spelling import Speller, Spelling
+from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
@@ -31,7 +32,6 @@ from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
     SlottedText,
-    find_spans,
     has_letters_outside,
 )
 from nmt.text.tags import TaggedText, read_tags
@@ -53,22 +53,6 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
-# The mark of an item, or the dash of a speech, at the beginning of a line ...
-_LIST_MARKER = re.compile(
-    r"(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{2,4}[.)]|[IVX]\))\s+(?=\S)|[-–—](?=[¿¡«“\"(]*[^\W\d_])"
-)
-# ... and of any sentence.
-_ANY_MARKER = re.compile(
-    r"(?:(?:[0-9]{1,3}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{1,3}|[A-Za-z])\))\s+(?=\S)"
-    r"|[-–—](?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ]|[¿¡])"
-)
-# A sentence in quotation marks, brackets or signs of emphasis, which stay around it untranslated; a
-# mark after them ends the sentence.
-_QUOTED = re.compile(
-    r"(?:(«\s*+)[^«»]*[^«»\s](\s*+»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")"
-    r"|(‘)[^‘’]+(’)|(')[^']+(')|(\()[^()]+(\))|(\[)[^\[\]]+(\])"
-    r"|(?P<sign>\*{1,2}|_|~{1,2})(?=\S)[^*_~]+(?<=\S)((?P=sign)))(?P<final>[.!?…]*)"
-)
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
@@ -84,6 +68,7 @@ class _Sentence(NamedTuple):
     slotted: SlottedText
     case: LetterCase
     is_copied: bool
+    brackets: TaggedText
     spelling: Spelling  # of the text with slots
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
@@ -105,8 +90,8 @@ class Segmenter:
             begin with those before it: see `nmt.text.context`.
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
-        takes_tags: whether elements of a text are in its `SegmentedText.source` instead of in its
-            segments, for a caller that carries them to the translation by alignment.
+        carries_tags: whether tags and brackets are taken out of texts, for a caller that carries
+            them to the translation by alignment.
     """
 
     def __init__(
@@ -119,7 +104,7 @@ class Segmenter:
         language: str = "und",
         context: int = 0,
         words: SourceWords | None = None,
-        takes_tags: bool = False,
+        carries_tags: bool = False,
     ) -> None:
         self.max_tokens = max_tokens
         self.tags = tuple(tags)
@@ -129,7 +114,7 @@ class Segmenter:
         self._tokenizer = tokenizer
         self.words = words
         self._slots = SLOTS[: tokenizer.slots]
-        self._takes_tags = takes_tags and bool(self._slots)
+        self._carries_tags = carries_tags and bool(self._slots)
         patterns = [rf"{re.escape(tag)}(?=\s)" for tag in tags]
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
@@ -180,7 +165,7 @@ class Segmenter:
     def _read_tags(self, text: str) -> tuple[str, TaggedText]:
         """Return the context of a text, and the rest."""
         context, rest = split_context(text) if self.context else ("", text)
-        if not self._takes_tags:
+        if not self._carries_tags:
             return context, TaggedText(MarkedText(rest))
         return read_tags(context).text, read_tags(rest)
 
@@ -226,21 +211,15 @@ class Segmenter:
             if not cleaned:  # characters that are not text
                 space += piece.replace(content, "") if content else piece
                 continue
-            begin, end = piece.index(content), piece.index(content) + len(content)
-            after = piece[end:]
+            before, _, after = piece.partition(content)
             if self.unit == "sentence":
                 begins_line = not sentences or any(end in space for end in LINE_ENDS)
-                marker = _ANY_MARKER.match(content) or (
-                    _LIST_MARKER.match(content) if begins_line else None
-                )
-                if marker and (item := clean_text(content[marker.end() :])):
-                    begin, cleaned = begin + marker.end(), item
-                if marks := _find_marks_around(piece[begin:end]):
-                    opening, inside, closing = marks
-                    begin, cleaned, after = begin + len(opening), inside, closing + after
-            read, before = self._reader.read(cleaned), space + piece[:begin]
+                opening, cleaned, closing = split_marks(content, begins_line=begins_line)
+                before, after = before + opening, closing + after
+            read = self._reader.read(cleaned, takes_brackets=self._carries_tags)
             spelling = self._speller.spell(read.slotted.text)
-            sentences.append(_Sentence(*read, spelling, tag, before, add_context("", previous)))
+            behind = add_context("", previous)
+            sentences.append(_Sentence(*read, spelling, tag, space + before, behind))
             previous.append(to_context(clean_text(content)))
             space = after
         return sentences, space
@@ -276,8 +255,13 @@ class Segmenter:
                     sentence.is_copied,
                     before,
                     spelling=sentence.spelling,
+                    brackets=sentence.brackets,
                 )
             ]
+        text = sentence.text
+        if sentence.brackets.tags:  # its parts keep them
+            brackets = sentence.brackets
+            text = self._reader.read(brackets.insertions.insert(brackets.text)).text
         if not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "
@@ -294,7 +278,7 @@ class Segmenter:
                 is_copied=is_copied,
                 spelling=self._speller.spell(slotted.text),
             )
-            for slotted, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
+            for slotted, ids, is_copied in self._parts(text, self.max_tokens - len(tag))
         ]
         return [replace(segments[0], space=sentence.space), *segments[1:]]
 
@@ -357,27 +341,6 @@ class Segmenter:
         text = text.strip()
         slotted = self._reader.insert_slots(text, self._reader.find_spans(text))
         return self._tokenizer.encode([self._speller.spell(slotted.text).text])[0]
-
-
-def _find_marks_around(sentence: str) -> tuple[str, str, str] | None:
-    """Return the marks before a sentence, itself and the marks behind it; None without any.
-
-    A final mark behind the closing one moves into a sentence without a final mark: «Sí». → Sí.
-    """
-    match = _QUOTED.fullmatch(sentence)
-    if match is None:
-        return None
-    opening, closing, final = filter(lambda each: each is not None, match.groups())
-    stop = len(sentence) - len(final)
-    if (0, stop) in find_spans(sentence):
-        return None  # a placeholder such as *|NAME|*
-    inside = sentence[len(opening) : stop - len(closing)]
-    if inside.rstrip().endswith((".", "!", "?", "…")):
-        closing += final
-    else:
-        inside += final
-    cleaned = clean_text(inside)
-    return (opening, cleaned, closing) if cleaned else None
 
 
 def _replace_surrogates(text: str) -> str:

@@ -41,6 +41,8 @@ class Segment:
     context_size: int = 0  # how many of the ids are of a context, or of a tag before it
     prefix: Prefix = NO_PREFIX  # what its translation begins with
     spelling: Spelling | None = None  # of the text, as its ids have it; None: the text itself
+    # The sentence with its brackets taken out, before letter case and words are read.
+    brackets: TaggedText = NO_TAGS
     # Of the whole text: `TaggedText.tags`. Its translation gets them when the segments are joined.
     tags: tuple[tuple[str, str], ...] = ()
 
@@ -54,6 +56,11 @@ class Segment:
         """The text with its kept spans, as users see it."""
         return show_spans(self.text, self.spans)
 
+    @property
+    def needs_words(self) -> bool:
+        """Whether words of its translations must be known, so that tags can be carried."""
+        return bool(self.tags or self.brackets.tags)
+
     def begin_with(self, prefix: str, *, ends_word: bool = False) -> Segment:
         """Return a segment whose translation begins with a prefix, but for tags.
 
@@ -61,7 +68,7 @@ class Segment:
             prefix: cleaned text.
             ends_word: whether the last word of the prefix is complete.
         """
-        bare = remove_tags(prefix, self.tags)
+        bare = remove_tags(prefix, (*self.tags, *self.brackets.tags))
         return replace(self, prefix=make_prefix(bare, self.spans, self.case, ends_word=ends_word))
 
     def find_tokens(self, tokenizer: Tokenizer) -> list[Span]:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.data.tokenizer import Tokenizer
+from nmt.inference.spelling import has_sign
+from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.scripts import has_capital_nouns
 from nmt.text.source_words import SourceWords
@@ -19,11 +21,13 @@ from nmt.text.spans import (
     has_letters_outside,
     keep_spans,
 )
+from nmt.text.tags import NO_TAGS, TaggedText
 from nmt.text.terms import Glossary, TermMatch
 
 Range = tuple[int, int]  # characters [begin, end)
 
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
+_LEARNED = 2000  # sources of training with a bracket, from which on the model translates it itself
 
 
 class ReadSentence(NamedTuple):
@@ -33,6 +37,7 @@ class ReadSentence(NamedTuple):
     slotted: SlottedText  # with slots, as many as the tokenizer has
     case: LetterCase  # of the given sentence
     is_copied: bool  # nothing but kept spans and marks
+    brackets: TaggedText = NO_TAGS  # those taken out of the given sentence, if any were
 
 
 class SentenceReader:
@@ -62,9 +67,23 @@ class SentenceReader:
         self._slots = SLOTS[: tokenizer.slots]
         # Where sources keep their case, capitals may be those of common words, as in German.
         self._keeps_names = bool(self._slots) and tokenizer.lowercases
+        self._brackets = _list_unlearned_brackets(tokenizer, words)
 
-    def read(self, text: str) -> ReadSentence:
-        """Return a cleaned sentence in the letter case that the model reads."""
+    def read(self, text: str, *, takes_brackets: bool = False) -> ReadSentence:
+        """Return a cleaned sentence in the letter case that the model reads.
+
+        Args:
+            text: the sentence.
+            takes_brackets: whether brackets that the model has not learned are taken out, unless
+                the sentence is copied.
+        """
+        if takes_brackets and (brackets := read_brackets(text, self._brackets)).tags:
+            read = self._read(brackets.text)
+            if not read.is_copied:
+                return read._replace(brackets=brackets)
+        return self._read(text)
+
+    def _read(self, text: str) -> ReadSentence:
         given, spans = text, list(find_spans(text))
         masked = keep_spans(text, spans, [_MASK] * len(spans))
         case = recognize_case(masked.text)
@@ -145,3 +164,13 @@ class SentenceReader:
                     dropped.update(shared)
         stays = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
         return [span for span in spans if span not in dropped], terms, stays
+
+
+def _list_unlearned_brackets(tokenizer: Tokenizer, words: SourceWords | None) -> frozenset[str]:
+    """Return the opening brackets and quotation marks that a model has not learned to translate."""
+    return frozenset(
+        sign
+        for sign, closing in PAIRS.items()
+        if not (has_sign(tokenizer, sign) and has_sign(tokenizer, closing))
+        or (words is not None and words.brackets.get(sign, 0) < _LEARNED)
+    )

@@ -27,6 +27,11 @@ _CHANGED = re.compile(
 )
 
 
+def has_sign(tokenizer: Tokenizer, sign: str) -> bool:
+    """Whether a piece of a vocabulary has a sign, so that it is not read as bytes."""
+    return sign in "".join(tokenizer.pieces(tokenizer.encode([f"a{sign}"])[0]))
+
+
 class Spelling(NamedTuple):
     """A text as a tokenizer reads it."""
 
@@ -42,14 +47,12 @@ class Speller:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        pieces = {
-            sign: "".join(tokenizer.pieces(tokenizer.encode([f"a{sign}"])[0]))
-            for sign in {*_SIGNS, *"".join(_SUBSTITUTES.values())}
-        }
+        signs = {*_SIGNS, *"".join(_SUBSTITUTES.values())}
+        known = {sign for sign in signs if has_sign(tokenizer, sign)}
         self._substitutes = {
             sign: other
             for sign, other in _SUBSTITUTES.items()
-            if sign not in pieces[sign] and all(each in pieces[each] for each in other)
+            if sign not in known and known.issuperset(other)
         }
 
     def spell(self, text: str) -> Spelling:

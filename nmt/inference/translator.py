@@ -81,7 +81,7 @@ class Translator:
             language=languages[0],
             context=context,
             words=words,
-            takes_tags=True,
+            carries_tags=True,
         )
         self.joiner = Joiner(languages[1])
         self.quality = quality or StoredQuality()

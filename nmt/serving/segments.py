@@ -7,15 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.errors import UserError
+from nmt.inference.alignment import move_spans
 from nmt.inference.alternatives import Alternative, find_alternatives
 from nmt.inference.carrying import carry_tags
 from nmt.inference.contract import SearchRequest
-from nmt.inference.quality import (
-    QUALITY_FILE,
-    locate_sources,
-    match_segments,
-    move_spans,
-)
+from nmt.inference.quality import QUALITY_FILE, locate_sources, match_segments
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator

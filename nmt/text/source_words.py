@@ -10,9 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from nmt.errors import UserError
+from nmt.text.brackets import PAIRS
 from nmt.text.known_words import KnownWords
 from nmt.text.scripts import PLAIN_WORD
 from nmt.text.spans import make_overlap_test
@@ -40,28 +43,36 @@ class SourceWords:
 
     Args:
         counts: word -> occurrences.
+        brackets: opening bracket or quotation mark -> texts that have it.
     """
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(
+        self, counts: Mapping[str, int], brackets: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         self.counts = counts
+        self.brackets = brackets
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> SourceWords:
         """Count the words of distinct texts; those of scripts without letter case are left out."""
-        counts = Counter(word.lower() for text in set(texts) for word in _WORD.findall(text))
-        return cls._most_frequent({word: n for word, n in counts.items() if word.upper() != word})
+        distinct = set(texts)
+        counts = Counter(word.lower() for text in distinct for word in _WORD.findall(text))
+        cased = {word: n for word, n in counts.items() if word.upper() != word}
+        brackets = Counter(sign for text in distinct for sign in PAIRS.keys() & {*text})
+        return cls._most_frequent(cased, brackets)
 
     def merge(self, other: SourceWords) -> SourceWords:
         """Return the words of both."""
-        counts = Counter(self.counts)
+        counts, brackets = Counter(self.counts), Counter(self.brackets)
         counts.update(other.counts)
-        return self._most_frequent(counts)
+        brackets.update(other.brackets)
+        return self._most_frequent(counts, brackets)
 
     @classmethod
-    def _most_frequent(cls, counts: Mapping[str, int]) -> SourceWords:
+    def _most_frequent(cls, counts: Mapping[str, int], brackets: Mapping[str, int]) -> SourceWords:
         """Return the most frequent words, in an order that does not depend on that of the texts."""
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls(dict(ranked[:MAX_WORDS]))
+        return cls(dict(ranked[:MAX_WORDS]), dict(sorted(brackets.items())))
 
     @classmethod
     def load(cls, folder: Path) -> SourceWords | None:
@@ -73,15 +84,18 @@ class SourceWords:
         path = folder / WORDS_FILE
         try:
             fields = path.read_text(encoding="utf-8").split()  # no word has white space
-            return cls(dict(zip(fields[::2], map(int, fields[1::2]), strict=True)))
+            counts = dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
+            brackets = {sign: counts.pop(sign) for sign in PAIRS if sign in counts}
+            return cls(counts, brackets)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise UserError(f"{path} is damaged: {error}") from error
 
     def save(self, folder: Path) -> None:
-        """Write the words into a folder, a line each: word TAB occurrences."""
-        lines = (f"{word}\t{count}\n" for word, count in self.counts.items())
+        """Write the words, then the brackets, into a folder, a line each: word TAB occurrences."""
+        items = chain(self.counts.items(), self.brackets.items())
+        lines = (f"{word}\t{count}\n" for word, count in items)
         (folder / WORDS_FILE).write_text("".join(lines), encoding="utf-8")
 
     def correct(

@@ -22,7 +22,8 @@ _SLOT_AND_JOINTS = re.compile(rf"([:,;]?\s*)([{SLOTS[0]}-{SLOTS[-1]}])((?:['’]
 _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")
 _FIRST_WORD = re.compile(r"\s*(\w*)")
-_TAG = re.compile("[<\ue000-\uf8ff]")  # begins a tag, or is one of a document
+# Begins a tag, an ending or a reference, or is a tag of a document.
+_TAG = re.compile(r"[<(\[\ue000-\uf8ff]")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
@@ -99,6 +100,8 @@ PATTERNS = {
     rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
     rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{2,4}}\b)*"
     rf"(?: ?(?:[%‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
+    # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
+    "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[[0-9]{1,4}\]",
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",
 }
@@ -112,7 +115,7 @@ WORD = (
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u2190-\u2bff\ue000-\uf8ff"
-    rf"\U0001f000-\U0001faff]|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|\(\)|[=~*-]{{3}}|\*\|"
+    rf"\U0001f000-\U0001faff]|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|\([A-Za-z]?\)|[=~*-]{{3}}|\*\|"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
@@ -13,6 +13,8 @@ from itertools import accumulate, chain
 from nmt.text.marked import MarkedText, MarkedTextBuilder, splice, walk
 from nmt.text.sentences import BLOCKS
 from nmt.text.spans import find_spans
+
+Span = tuple[int, int]  # characters [begin, end)
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)(?:\s[^<>]*?)?(?P<empty>/?)>")
 _END_TAG = re.compile(r"</[\w:.-]+\s*>")
@@ -37,7 +39,7 @@ class Insertions:
         pairs = zip(self.places, self.strings, strict=True)
         return splice(text, ((place, place, string) for place, string in pairs))
 
-    def move(self, begin: int, end: int) -> tuple[int, int]:
+    def move(self, begin: int, end: int) -> Span:
         """Return where characters [begin, end) are in the text with the strings."""
         first = bisect_right(self.places, begin)
         last = max(bisect_left(self.places, end), first)
@@ -46,15 +48,10 @@ class Insertions:
 
 @dataclass(frozen=True)
 class TaggedText:
-    """A text whose start and end tags that match are taken out, as elements.
-
-    Tags of blocks, such as `<li>`, those of `<sub>` and `<sup>`, empty ones, such as `<0/>`, those
-    without a partner, such as the `<file>` of a command, and those inside of kept spans, such as
-    code, stay parts of the text.
-    """
+    """A text whose tags are taken out: its elements are marks."""
 
     marked: MarkedText
-    tags: tuple[tuple[str, str], ...] = ()  # the start and the end tag of each mark
+    tags: tuple[tuple[str, str], ...] = ()  # what each mark begins and ends with
 
     @property
     def text(self) -> str:
@@ -86,25 +83,40 @@ NO_TAGS = TaggedText(MarkedText(""))
 
 
 def read_tags(text: str) -> TaggedText:
-    """Read a text."""
+    """Return a text whose start and end tags that match are taken out.
+
+    Tags of blocks, such as `<li>`, those of `<sub>` and `<sup>`, empty ones, such as `<0/>`, those
+    without a partner, such as the `<file>` of a command, and those inside of kept spans, such as
+    code, stay parts of the text.
+    """
     if "</" not in text:
         return TaggedText(MarkedText(text))
     tags = [match for span in find_spans(text) if (match := _TAG.fullmatch(text, *span))]
-    partners = _match_tags(tags)
+    return take_out(text, [(first.span(), last.span()) for first, last in _match_tags(tags)])
+
+
+def take_out(text: str, elements: Iterable[tuple[Span, Span]]) -> TaggedText:
+    """Return a text without what its elements begin and end with.
+
+    Args:
+        text: the text.
+        elements: characters [begin, end) of the start and the end of each; they are well nested.
+    """
     builder = MarkedTextBuilder()
-    pairs: list[tuple[str, str]] = []
-    end = 0
-    for number, partner in sorted(partners.items()):
-        tag = tags[number]
-        builder.add_unchanged(text[end : tag.start()])
-        end = tag.end()
-        if partner < number:
+    tags: list[tuple[str, str]] = []
+    done = 0
+    ends = dict(elements)
+    for begin, end in sorted(chain(ends, ends.values())):
+        builder.add_unchanged(text[done:begin])
+        done = end
+        last = ends.get((begin, end))
+        if last is None:
             builder.close()
         else:
             builder.open()
-            pairs.append((tag[0], tags[partner][0]))
-    builder.add_unchanged(text[end:])
-    return TaggedText(builder.build(), tuple(pairs))
+            tags.append((text[begin:end], text[slice(*last)]))
+    builder.add_unchanged(text[done:])
+    return TaggedText(builder.build(), tuple(tags))
 
 
 def remove_tags(text: str, tags: Iterable[tuple[str, str]]) -> str:
@@ -122,21 +134,19 @@ def cut_end_tags(text: str) -> str:
     return text
 
 
-def _match_tags(tags: list[re.Match[str]]) -> dict[int, int]:
-    """Return for each start or end tag of an element the index of the other one."""
-    partners: dict[int, int] = {}
-    opened: list[int] = []
+def _match_tags(tags: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """Yield the start and the end tag of each element."""
+    opened: list[re.Match[str]] = []
     names = Counter[str]()  # of the opened tags
-    for number, tag in enumerate(tags):
+    for tag in tags:
         name = tag["name"]
         if tag["empty"] or _KEPT.fullmatch(name):
             continue
         if not tag["end"]:
-            opened.append(number)
+            opened.append(tag)
             names[name] += 1
         elif names[name]:
-            while tags[start := opened.pop()]["name"] != name:
-                names[tags[start]["name"]] -= 1  # it has no end
+            while (start := opened.pop())["name"] != name:
+                names[start["name"]] -= 1  # it has no end
             names[name] -= 1
-            partners[start], partners[number] = number, start
-    return partners
+            yield start, tag

@@ -10,6 +10,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 Change = Callable[[str, random.Random], str]
 
@@ -22,7 +23,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _TYPED = re.compile(r"[^\W\d_]{3,}")  # words that get typing errors
 _INSIDE_WORD = re.compile(r"(?<=\w)[-'’·](?=\w)")
 _WORDS = re.compile(r"\w+")
-_TAG = re.compile("</?b>")
+_ENCLOSING = re.compile("</?b>|[()“”]")
 _LONGEST_LOOP = 4  # words in a group that repeats
 _REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
 
@@ -105,20 +106,26 @@ def _list_mistypings(word: str, rng: random.Random) -> Iterator[str]:
         yield word[: at + 1] + rng.choice(neighbors) + word[at + 1 :]
 
 
-def emphasize(text: str, rng: random.Random) -> str:
-    """Return a text with one word, of three letters or more, in tags, if it has one."""
+def enclose_word(text: str, rng: random.Random, form: str) -> str:
+    """Return a text with one word, of three letters or more, in a form such as "({})"."""
     words = list(_TYPED.finditer(text))
     if not words:
         return text
     begin, end = rng.choice(words).span()
-    return f"{text[:begin]}<b>{text[begin:end]}</b>{text[end:]}"
+    return text[:begin] + form.format(text[begin:end]) + text[end:]
 
 
 def strip_marks(text: str) -> str:
-    """Return a text without tags, and without the marks of `MARKED` and quotes around it."""
-    return _TAG.sub("", text).strip(f"{QUOTES}—●[] ")
+    """Return a text without tags and brackets, and without other marks around it."""
+    return _ENCLOSING.sub("", text).strip(f"{QUOTES}—●[] ")
 
 
+# Name in the table -> marks around a word.
+ENCLOSED = {
+    "one word in <b> </b>": "<b>{}</b>",
+    "one word in ( )": "({})",
+    "one word in “ ”": "“{}”",
+}
 # Name in the table -> change.
 CHANGES: dict[str, Change] = {
     "ALL CAPS": lambda text, rng: text.upper(),
@@ -128,7 +135,7 @@ CHANGES: dict[str, Change] = {
     "no ¿, ¡ and final mark": without_outer_marks,
     "lower case, no accents, no punctuation": to_bare_words,
     "one typing error": mistype,
-    "one word in <b> </b>": emphasize,
+    **{name: partial(enclose_word, form=form) for name, form in ENCLOSED.items()},
 }
 # Name in the table -> marks around a sentence.
 MARKED = {"in « »": "«{}»", "behind —": "—{}", "behind ●": "● {}", "in [ ]": "[{}]"}

@@ -141,9 +141,9 @@ def test_marks_of_lists_are_not_translated(tokenizer: Tokenizer) -> None:
 
 def test_quotation_marks_around_a_sentence_are_not_translated(tokenizer: Tokenizer) -> None:
     translator, engine = translator_of(tokenizer)
-    text = '«hoy hace frío.»\n“¿vamos?”\n« no » dijo «ella».\n"sí"'
+    text = '«hoy hace frío.»\n“¿vamos?”\n"sí"'
     assert translator.translate([text]) == [text]
-    expected = ["hoy hace frío.", "sí", "« no » dijo «ella».", "¿vamos?"]
+    expected = ["hoy hace frío.", "sí", "¿vamos?"]
     assert sorted(engine.sources) == sorted(expected)
 
 
@@ -158,7 +158,7 @@ def test_quotation_marks_around_a_sentence_are_not_translated(tokenizer: Tokeniz
         ("«¿Vienes mañana?».", ["¿Vienes mañana?"]),
         ("*|FNAME|*.", []),
         ("__init__", ["__init__"]),
-        ("(a) El perro (b) y el gato", ["El perro (b) y el gato"]),
+        ("(a) El perro (b) y el gato", [f"El perro {A} y el gato"]),
         ("● El perro\n► El gato", ["El perro", "El gato"]),
         ("*Importante*: no", ["*Importante*: no"]),
         ("**Importante**", ["Importante"]),

@@ -307,17 +307,21 @@ def test_tags_are_carried_by_alignment(slotted: Tokenizer) -> None:
         "Hoy hace frío.",
         "<i>¿Vamos? Sí,</i> <a href='x'>vamos</a>.\n\n<b>12</b>",
         "<p>Hola.</p><p>Adiós <file>.</p>",
+        "Hoy (o <b>mañana</b>) hace «mucho» frío (5 °C).",
     ]
     assert translator.translate(texts) == texts
-    assert engine.aligned == 3, "but for the text without tags"
+    assert engine.aligned == 4, "but for the texts without tags"
     assert not any(slotted.encode(["<b>"])[0].tolist() == ids[:3] for ids in engine.sources)
-    [[translation]] = translator.run([texts[0]], SearchRequest(words=True))
-    assert translation.text == texts[0]
-    words = [translation.text[word.begin : word.end] for word in translation.words]
-    assert words == ["Hoy", "hace", "mucho", "frío", "."]
-    assert [[texts[0][slice(*span)] for span in word.sources] for word in translation.words] == [
-        [word] for word in words
-    ]
+    for text, expected in (
+        (texts[0], "Hoy hace mucho frío ."),
+        ("Hoy (no) hace frío.", "Hoy no hace frío ."),
+    ):
+        [[translation]] = translator.run([text], SearchRequest(words=True))
+        assert translation.text == text
+        words = [text[word.begin : word.end] for word in translation.words]
+        assert words == expected.split()
+        sources = [[text[slice(*span)] for span in word.sources] for word in translation.words]
+        assert sources == [[word] for word in words]
 
 
 def test_a_translation_begins_with_a_prefix_but_for_tags(slotted: Tokenizer) -> None:

@@ -18,6 +18,8 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
+from nmt.inference.segments import Segment
+from nmt.inference.spelling import has_sign
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import clean_text
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
@@ -465,7 +467,7 @@ def test_texts_of_a_document_are_read_as_one_text_is(marked: Tokenizer) -> None:
 
 
 def test_elements_are_taken_out_of_a_text(marked: Tokenizer) -> None:
-    segmenter = Segmenter(marked, 63, ["<2en>"], language="es", context=1, takes_tags=True)
+    segmenter = Segmenter(marked, 63, ["<2en>"], language="es", context=1, carries_tags=True)
     text = "<b>Hace</b> frío. ¿Vamos al <i class='x'>mar</i>?"
     segmented = segmenter.segment(text)
     assert [segment.text for segment in segmented.segments] == ["Hace frío.", "¿Vamos al mar?"]
@@ -489,5 +491,35 @@ def test_elements_are_spans_of_a_caller_that_does_not_carry_them(slotted: Tokeni
 
 
 def test_without_slots_tags_are_text(tokenizer: Tokenizer) -> None:
-    [segment] = Segmenter(tokenizer, 63, takes_tags=True).segment("<b>Hola</b>").segments
+    [segment] = Segmenter(tokenizer, 63, carries_tags=True).segment("<b>Hola</b>").segments
     assert (segment.text, segment.tags) == ("<b>Hola</b>", ())
+
+
+def test_brackets_that_the_model_has_not_learned_are_taken_out() -> None:
+    lines = [line.split("\t")[0] for line in corpus_lines(200)] + ['"Hola"'] * 20
+    tokenizer = train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), lines, str)
+    assert has_sign(tokenizer, '"')
+    assert not has_sign(tokenizer, "(")
+
+    def read(words: SourceWords | None) -> Segment:
+        segmenter = Segmenter(tokenizer, 63, language="es", words=words, carries_tags=True)
+        [segment] = segmenter.segment('Hoy (por fin) hace "mucho" frío.').segments
+        return segment
+
+    counts = dict.fromkeys(("hoy", "por", "fin", "hace", "mucho", "frío"), 50)
+    few, many = (read(SourceWords(counts, {'"': count})) for count in (1999, 2000))
+    assert few.text == "Hoy por fin hace mucho frío."
+    assert few.brackets.tags == (("(", ")"), ('"', '"'))
+    assert few.needs_words
+    assert many.text == 'Hoy por fin hace "mucho" frío.'
+    assert read(None).brackets.tags == many.brackets.tags == (("(", ")"),)
+
+
+def test_what_is_copied_and_what_is_cut_keep_their_brackets(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 12, unit="line", carries_tags=True)
+    [copied] = segmenter.segment("12 (13) 14").segments
+    assert (copied.is_copied, copied.full_text, copied.needs_words) == (True, "12 (13) 14", False)
+    with pytest.warns(UserWarning, match="in segments"):
+        parts = segmenter.segment("Hoy hace (mucho) frío. " * 3).segments
+    assert " ".join(part.text for part in parts) == " ".join(["Hoy hace (mucho) frío."] * 3)
+    assert not any(part.needs_words for part in parts)

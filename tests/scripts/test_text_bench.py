@@ -16,7 +16,7 @@ from text_changes import (
     CHANGES,
     MARKED,
     change_all,
-    emphasize,
+    enclose_word,
     list_neighbors,
     loops,
     mistype,
@@ -257,13 +257,12 @@ def test_bleu_ignores_case_and_quotes_around_the_output() -> None:
     table = measured({f"«{source}»": f"“{reference}”" for source, reference in PAIRS})
     assert table["in « »", "BLEU"].value == pytest.approx(100)
     assert strip_marks("«¿Qué?»") == "¿Qué?"
-    assert strip_marks("● [<b>Qué</b> casa]") == "Qué casa"
+    assert strip_marks("● [<b>Qué</b> (“casa”)]") == "Qué casa"
 
 
-def test_one_word_is_in_tags() -> None:
-    emphasized = emphasize("Es la casa.", random.Random(1))
-    assert emphasized == "Es la <b>casa</b>."
-    assert emphasize("Es la.", random.Random(1)) == "Es la."
+def test_one_word_is_enclosed() -> None:
+    assert enclose_word("Es la casa.", random.Random(1), "<b>{}</b>") == "Es la <b>casa</b>."
+    assert enclose_word("Es la.", random.Random(1), "({})") == "Es la."
 
 
 def test_lost_spans_and_loops_are_counted() -> None:

@@ -235,3 +235,14 @@ def test_a_folder_without_words_and_a_damaged_file(tmp_path: Path) -> None:
 def test_the_most_frequent_words_are_kept() -> None:
     texts = [f"w{'x' * 3}{chr(97 + i % 26)}{'y' * (i // 26)}" for i in range(100)]
     assert len(SourceWords.count(texts).counts) == 100 <= MAX_WORDS
+
+
+def test_texts_with_brackets_are_counted(tmp_path: Path) -> None:
+    words = SourceWords.count(["(a) (b) «c»", "(a) (b) «c»", "[d] (e)", "f)"])
+    assert words.brackets == {"(": 2, "[": 1, "«": 1}
+    assert set(words.counts) == set("abcdef")
+    words.merge(words).save(tmp_path)
+    loaded = SourceWords.load(tmp_path)
+    assert loaded is not None
+    assert loaded.brackets == {"(": 4, "[": 2, "«": 2}
+    assert set(loaded.counts) == set("abcdef")

@@ -70,7 +70,7 @@ MARKED = [
     "_hola_ __hola__ *hola* iPhone YouTube O'Brien rock'n'roll ex-marido",
     "Te quiero ⟦<3⟧ ⟦:)⟧ ⟦;-)⟧ ⟦:D⟧",
     "¿Qué? ¡Hola! —dijo él—. --dijo él-- «así» \"así\" 'así' …",
-    "Tengo ⟦3⟧. Tengo ⟦3⟧! ⟦5%⟧. ¿⟦3⟧? ⟦2⟧, ⟦3⟧ y ⟦4⟧: ⟦5⟧; (⟦6⟧) «⟦7⟧»",
+    "Tengo ⟦3⟧. Tengo ⟦3⟧! ⟦5%⟧. ¿⟦3⟧? ⟦2⟧, ⟦3⟧ y ⟦4⟧: ⟦5⟧; ⟦(6)⟧ «⟦7⟧»",
     "Así:uno, esté:uno, hola;uno, (nota: ver)",
     "私は⟦3⟧つ Мама ⟦5⟧ раз ⟦٣⟧ ",
     "El ⟦100%⟧Rojo",
@@ -122,6 +122,7 @@ def test_a_span_of_every_kind_is_found_alone() -> None:
         "tag": "@a",
         "emoji": "😀",
         "number": "5",
+        "bracket": "[12]",
         "line": "____",
         "private": "\uf8ff",
     }

@@ -45,12 +45,13 @@ def test_what_is_read_is_written(parts: list[str], data: st.DataObject) -> None:
     tagged = read_tags(text)
     assert tagged.insertions.insert(tagged.text) == text
     assert len(tagged.tags) == len(tagged.marked.marks)
-    end = data.draw(st.integers(0, len(tagged.text)))
-    begin = data.draw(st.integers(0, end))
-    moved = slice(*tagged.insertions.move(begin, end))
-    assert remove_tags(text[moved], tagged.tags) == tagged.text[begin:end]
-    if begin < end:  # tags around the characters are not among them
-        assert (text[moved][0], text[moved][-1]) == (tagged.text[begin], tagged.text[end - 1])
+    move = tagged.insertions.move
+    signs = [move(at, at + 1) for at in range(len(tagged.text))]
+    assert "".join(text[slice(*sign)] for sign in signs) == tagged.text
+    if tagged.text:  # tags around characters are not among them
+        end = data.draw(st.integers(1, len(tagged.text)))
+        begin = data.draw(st.integers(0, end - 1))
+        assert move(begin, end) == (signs[begin][0], signs[end - 1][1])
 
 
 def test_tags_are_put_into_a_text_with_the_same_elements() -> None:
@@ -85,3 +86,8 @@ def test_many_tags_are_read_in_time() -> None:
     text = "<b>a</b> " * 20_000 + "<b>" * 20_000 + "</i>" * 20_000
     assert len(read_tags(text).tags) == 20_000
     assert cut_end_tags(text) == text.removesuffix("</i>" * 20_000)
+
+
+def test_tags_without_a_partner_are_removed_as_well() -> None:
+    tags = read_tags("<b>a</b> <i>b</i>").tags
+    assert remove_tags("<b>x</b> y<i> </u>", tags) == "x y </u>"

@@ -1,0 +1,69 @@
+"""Marks around sentences, and brackets and quotation marks inside of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.brackets import PAIRS, read_brackets, split_marks
+from nmt.text.cleaning import clean_text
+
+ALL = frozenset(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "parts"),
+    [
+        ("Hola.", ("", "Hola.", "")),
+        ("«Hola».", ("«", "Hola.", "»")),
+        ("- (No lo sé.)", ("- (", "No lo sé.", ")")),
+        ("¿Vienes «mañana»?", ("", "¿Vienes «mañana»?", "")),
+        ("*|NAME|*.", ("", "*|NAME|*.", "")),
+        ("1) Entre.", ("1) ", "Entre.", "")),
+    ],
+)
+def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> None:
+    assert split_marks(sentence, begins_line=True) == parts
+    assert split_marks(sentence, begins_line=False)[0] == parts[0].replace("- (", "")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "bare", "brackets"),
+    [
+        ("Mi hijo (el mayor) vive.", "Mi hijo el mayor vive.", [("(", ")")]),
+        ('El "Quijote" es "bueno".', "El Quijote es bueno.", [('"', '"')] * 2),
+        ("Dijo: « ¡Ven! » hoy", "Dijo: ¡Ven! hoy", [("« ", " »")]),
+        ("(a «b» c) d", "a b c d", [("(", ")"), ("«", "»")]),
+        ("„Ja“, sagt sie", "Ja, sagt sie", [("„", "“")]),
+        ("el niño(s) (y más)", "el niño(s) y más", [("(", ")")]),
+        ("(pre)historia", "(pre)historia", []),
+        ("f(x) [!] () :)", "f(x) [!] () :)", []),
+        ("lee `(a b)` y [[a]]", "lee `(a b)` y [[a]]", []),
+        ("a (b] c", "a (b] c", []),
+        ("(a b [c d) e", "a b [c d e", [("(", ")")]),
+        ('5" y 6" más', '5" y 6" más', []),
+        ("", "", []),
+    ],
+)
+def test_brackets_are_taken_out(sentence: str, bare: str, brackets: list[tuple[str, str]]) -> None:
+    read = read_brackets(sentence, ALL)
+    assert (read.text, list(read.tags)) == (bare, brackets)
+    assert read.insertions.insert(bare) == sentence
+
+
+def test_only_the_given_brackets_are_taken_out() -> None:
+    assert read_brackets("(a «b c»)", frozenset("«")).text == "(a b c)"
+    assert read_brackets("(a «b c»)", frozenset()).text == "(a «b c»)"
+
+
+@given(st.text('ab (["«“„”»)].´', max_size=16))
+def test_any_brackets_come_back(text: str) -> None:
+    sentence = clean_text(text)
+    read = read_brackets(sentence, ALL)
+    assert read.insertions.insert(read.text) == sentence
+    assert all(PAIRS[first.strip()] == last.strip() for first, last in read.tags)
+
+
+def test_many_brackets_are_read_in_time() -> None:
+    assert read_brackets("(" * 100_000 + "]" * 100_000 + '"' * 100_000, ALL).tags == ()
