@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nmt.inference.alignment import match_characters, move_spans
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
+from nmt.text.brackets import PAIRS
 from nmt.text.marked import Mark, MarkedText, delete_characters
 from nmt.text.tags import Insertions, TaggedText
 from nmt.text.words import find_words
@@ -215,7 +216,27 @@ class _Carrier:
             return _Area((parent.characters[1],) * 2, (last, last))
         words = self._find_words(mark, first, last, is_taken)
         is_taken[words[0] - first : words[1] - first] = True
-        return _Area((self._words[words[0]].begin, self._words[words[1] - 1].end), words)
+        begin, end = self._words[words[0]].begin, self._words[words[1] - 1].end
+        return _Area(self._add_brackets(mark, begin, end, parent.characters), words)
+
+    def _add_brackets(self, mark: Mark, begin: int, end: int, parent: Range) -> Range:
+        """Return characters [begin, end) of an element, and brackets beside them that belong to it.
+
+        It has both or neither of two brackets, and both if its source has them at its ends.
+        """
+        before = self._text[max(begin - 1, parent[0]) : begin]
+        after = self._text[end : min(end + 1, parent[1])]
+        inside, source = self._text[begin:end], self._source.text[mark.begin : mark.end].strip()
+        for opening, closing in PAIRS.items():
+            if (before, after) == (source[:1], source[-1:]) == (opening, closing):
+                return begin - 1, end + 1
+            balance = inside.count(opening) - inside.count(closing)
+            is_odd = opening == closing and inside.count(opening) % 2 == 1
+            if before == opening and (balance < 0 or is_odd):
+                return begin - 1, end
+            if after == closing and (balance > 0 or is_odd):
+                return begin, end + 1
+        return begin, end
 
     def _find_words(self, mark: Mark, first: int, last: int, is_taken: NDArray[np.bool_]) -> Range:
         """Return the free words of [first, last) that an element gets; not all are taken."""

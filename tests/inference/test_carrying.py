@@ -217,3 +217,29 @@ def test_tags_whose_words_are_not_known_are_lost_unless_they_are_around_the_text
     same, places = carry_tags(read_tags("one <br> two"), translation)
     assert same is translation
     assert places.insert("uno") == "uno"
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        ("uno <b>(dos)</b>", "one (two)", "one <b>(two)</b>"),
+        ("uno (<b>dos</b>)", "one (two)", "one (<b>two</b>)"),
+        ("<b>uno (dos)</b> tres", "(one) two three", "<b>(one) two</b> three"),
+        ("<b>uno (dos)</b> tres", "one (two) three", "<b>one (two)</b> three"),
+        ('<b>uno "dos"</b> tres', '"one" two three', '<b>"one" two</b> three'),
+        ('uno <b>"dos</b> tres"', 'one "two three"', 'one "<b>two</b> three"'),
+        ("<b>(uno</b> dos)", "(one two)", "(<b>one</b> two)"),
+    ],
+)
+def test_elements_have_both_or_none_of_two_brackets(source: str, text: str, expected: str) -> None:
+    """Brackets are no words of the translation: they were carried before."""
+    tagged = read_tags(source)
+    starts = {each: tagged.text.index(each) for each in ("uno", "dos", "tres") if each in source}
+    numbers = dict(zip(("one", "two", "three"), starts.items(), strict=False))
+    words = tuple(
+        Word(begin, end, None, ((at, at + len(name)),))
+        for begin, end in find_words(text)
+        if text[begin:end] in numbers
+        for name, at in [numbers[text[begin:end]]]
+    )
+    assert carry_tags(tagged, Translation(text, 0.0, 0.0, (), words=words))[0].text == expected
