@@ -15,6 +15,7 @@ from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
 from nmt.inference.results import Translation, clean_output
 from nmt.inference.spelling import Spelling
+from nmt.text.brackets import remove_brackets
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.spans import (
     SLOTS,
@@ -68,7 +69,7 @@ class Segment:
             prefix: cleaned text.
             ends_word: whether the last word of the prefix is complete.
         """
-        bare = remove_tags(prefix, (*self.tags, *self.brackets.tags))
+        bare = remove_brackets(remove_tags(prefix, self.tags), self.brackets.tags)
         return replace(self, prefix=make_prefix(bare, self.spans, self.case, ends_word=ends_word))
 
     def find_tokens(self, tokenizer: Tokenizer) -> list[Span]:

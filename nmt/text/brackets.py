@@ -1,17 +1,26 @@
-"""Marks around sentences, and brackets and quotation marks inside of them."""
+"""Marks around sentences, and brackets inside of them.
+
+Here, brackets are round and square ones, quotation marks, and signs of emphasis as in **this**.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
 from nmt.text.scripts import is_spaced_alnum
 from nmt.text.spans import find_spans, make_overlap_test
 from nmt.text.tags import TaggedText, take_out
 
-PAIRS = {"(": ")", "[": "]", "«": "»", "“": "”", "„": "“", '"': '"'}
-_CLOSING_SIGNS = frozenset(PAIRS.values())
+# Opening sign -> closing sign.
+PAIRS = {
+    **{"(": ")", "[": "]", "«": "»", "“": "”", "„": "“", "‘": "’"},
+    **{sign: sign for sign in "\"'*_~"},
+}
+_SIGN = re.compile(r"[()\[\]«»“”„\"‘’']|\*{1,2}|~{1,2}|(?<!_)_(?!_)")
+_CLOSING = frozenset(PAIRS.values())
+_TIGHT = frozenset("\"'’*_~")  # touch what is inside, and no word outside
 _DEEPEST = 8  # brackets inside of each other that are matched
 
 # The mark of an item, or the dash of a speech, at the beginning of a line ...
@@ -62,39 +71,81 @@ def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
 def read_brackets(sentence: str, signs: frozenset[str]) -> TaggedText:
     """Return a sentence whose brackets are taken out, as elements around the text inside of them.
 
-    Brackets that touch a word, as in "niño(s)", stay, and so do those inside of kept spans and
-    around nothing but marks.
+    Brackets that touch a word, as in "(pre)historia", stay, and so do those inside of kept spans
+    and around nothing but marks.
 
     Args:
         sentence: the sentence.
-        signs: the opening brackets and quotation marks to take out, of `PAIRS`.
+        signs: the opening signs to take out, of `PAIRS`.
     """
+    elements = []
+    for start, end in _match_brackets(sentence, signs):
+        inside = sentence[start.end() : end.start()]
+        first = start.end() + len(inside) - len(inside.lstrip())
+        last = start.end() + len(inside.rstrip())
+        elements.append(((start.start(), first), (last, end.end())))
+    return take_out(sentence, elements)
+
+
+def remove_brackets(text: str, brackets: Iterable[tuple[str, str]]) -> str:
+    """Return a text without brackets, which may be without a partner in it; apostrophes stay."""
+    signs = {re.escape(sign.strip()) for pair in brackets for sign in pair}
+    if not signs:
+        return text
+    any_sign = f"(?:{'|'.join(sorted(signs))})"
+    return re.sub(rf"(?<!\w){any_sign}|{any_sign}(?!\w)", "", text)
+
+
+def list_brackets(sentence: str) -> set[str]:
+    """Return the opening signs of the brackets of a sentence."""
+    return {start[0][0] for start, _ in _match_brackets(sentence, frozenset(PAIRS))}
+
+
+def _match_brackets(
+    sentence: str, signs: frozenset[str]
+) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """Yield the signs of each two brackets that may be taken out."""
     if signs.isdisjoint(sentence):
-        return take_out(sentence, ())
-    pairs = []
-    for begin, end in _match_brackets(sentence):
-        inside = sentence[begin + 1 : end]
-        touches = any(
-            map(is_spaced_alnum, (sentence[begin - 1 : begin], sentence[end + 1 : end + 2]))
-        )
-        if sentence[begin] in signs and not touches and any(map(str.isalnum, inside)):
-            first = begin + 1 + len(inside) - len(inside.lstrip())
-            last = begin + 1 + len(inside.rstrip())
-            pairs.append(((begin, first), (last, end + 1)))
-    return take_out(sentence, pairs)
-
-
-def _match_brackets(sentence: str) -> Iterator[tuple[int, int]]:
-    """Yield where brackets that belong together are, but for those inside of kept spans."""
+        return
     is_kept = make_overlap_test(list(find_spans(sentence)))
-    opened: list[int] = []
-    for at, sign in enumerate(sentence):
-        if not (sign in PAIRS or sign in _CLOSING_SIGNS) or is_kept(at, at + 1):
+    opened: list[re.Match[str]] = []
+    for sign in _SIGN.finditer(sentence):
+        if is_kept(*sign.span()):
             continue
-        inner = reversed(opened[-_DEEPEST:])
-        begin = next((each for each in inner if PAIRS[sentence[each]] == sign), None)
-        if begin is not None:
-            del opened[opened.index(begin) :]
-            yield begin, at
-        elif sign in PAIRS:
-            opened.append(at)
+        place = _find_opened(opened, sign)
+        if place is None:
+            if _may_open(sign):
+                opened.append(sign)
+            continue
+        start = opened[place]
+        del opened[place:]
+        inside = sentence[start.end() : sign.start()]
+        touches_word = _follows_word(start) or _precedes_word(sign)
+        if start[0][0] in signs and not touches_word and any(map(str.isalnum, inside)):
+            yield start, sign
+
+
+def _find_opened(opened: Sequence[re.Match[str]], sign: re.Match[str]) -> int | None:
+    """Return the index of the last opened bracket that a sign closes."""
+    kind, before = sign[0][0], sign.string[sign.start() - 1 : sign.start()]
+    is_loose = before.isspace() or _precedes_word(sign)
+    if kind not in _CLOSING or (kind in _TIGHT and is_loose):
+        return None
+    for place in reversed(range(max(len(opened) - _DEEPEST, 0), len(opened))):
+        opening = opened[place][0]
+        if PAIRS[opening[0]] * len(opening) == sign[0]:
+            return place
+    return None
+
+
+def _may_open(sign: re.Match[str]) -> bool:
+    kind, after = sign[0][0], sign.string[sign.end() : sign.end() + 1]
+    return kind in PAIRS and not (kind in _TIGHT and (not after.strip() or _follows_word(sign)))
+
+
+def _follows_word(sign: re.Match[str]) -> bool:
+    return is_spaced_alnum(sign.string[sign.start() - 1 : sign.start()])
+
+
+def _precedes_word(sign: re.Match[str]) -> bool:
+    return is_spaced_alnum(sign.string[sign.end() : sign.end() + 1])

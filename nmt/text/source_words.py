@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nmt.errors import UserError
-from nmt.text.brackets import PAIRS
+from nmt.text.brackets import PAIRS, list_brackets
 from nmt.text.known_words import KnownWords
 from nmt.text.scripts import PLAIN_WORD
 from nmt.text.spans import make_overlap_test
@@ -43,7 +43,7 @@ class SourceWords:
 
     Args:
         counts: word -> occurrences.
-        brackets: opening bracket or quotation mark -> texts that have it.
+        brackets: opening sign, of `nmt.text.brackets.PAIRS` -> texts that have such brackets.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SourceWords:
         distinct = set(texts)
         counts = Counter(word.lower() for text in distinct for word in _WORD.findall(text))
         cased = {word: n for word, n in counts.items() if word.upper() != word}
-        brackets = Counter(sign for text in distinct for sign in PAIRS.keys() & {*text})
+        brackets = Counter(sign for text in distinct for sign in list_brackets(text))
         return cls._most_frequent(cased, brackets)
 
     def merge(self, other: SourceWords) -> SourceWords:

@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _TYPED = re.compile(r"[^\W\d_]{3,}")  # words that get typing errors
 _INSIDE_WORD = re.compile(r"(?<=\w)[-'’·](?=\w)")
 _WORDS = re.compile(r"\w+")
-_ENCLOSING = re.compile("</?b>|[()“”]")
+_ENCLOSING = re.compile("</?b>|[()“”*]")
 _LONGEST_LOOP = 4  # words in a group that repeats
 _REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
 
@@ -125,6 +125,7 @@ ENCLOSED = {
     "one word in <b> </b>": "<b>{}</b>",
     "one word in ( )": "({})",
     "one word in “ ”": "“{}”",
+    "one word in ** **": "**{}**",
 }
 # Name in the table -> change.
 CHANGES: dict[str, Change] = {

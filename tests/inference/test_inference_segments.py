@@ -160,7 +160,6 @@ def test_quotation_marks_around_a_sentence_are_not_translated(tokenizer: Tokeniz
         ("__init__", ["__init__"]),
         ("(a) El perro (b) y el gato", [f"El perro {A} y el gato"]),
         ("● El perro\n► El gato", ["El perro", "El gato"]),
-        ("*Importante*: no", ["*Importante*: no"]),
         ("**Importante**", ["Importante"]),
         ("(No lo sé.)", ["No lo sé."]),
         ("Nombre\tApellido", ["Nombre", "Apellido"]),

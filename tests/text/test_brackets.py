@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.text.brackets import PAIRS, read_brackets, split_marks
+from nmt.text.brackets import PAIRS, read_brackets, remove_brackets, split_marks
 from nmt.text.cleaning import clean_text
 
 ALL = frozenset(PAIRS)
@@ -43,6 +43,13 @@ def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> 
         ("a (b] c", "a (b] c", []),
         ("(a b [c d) e", "a b [c d e", [("(", ")")]),
         ('5" y 6" más', '5" y 6" más', []),
+        ("es **muy** _raro_", "es muy raro", [("**", "**"), ("_", "_")]),
+        ("~~no~~ sí", "no sí", [("~~", "~~")]),
+        ("2 * 3 * 4 y a*b*c", "2 * 3 * 4 y a*b*c", []),
+        ("lee a_b y __init__ y _x", "lee a_b y __init__ y _x", []),
+        ("I don't say 'hello', it's 'a b'", "I don't say hello, it's a b", [("'", "'")] * 2),
+        ("‘I don’t’ and dogs’ food", "I don’t and dogs’ food", [("‘", "’")]),
+        ("**a *b* c** d", "a b c d", [("**", "**"), ("*", "*")]),
         ("", "", []),
     ],
 )
@@ -63,6 +70,13 @@ def test_any_brackets_come_back(text: str) -> None:
     read = read_brackets(sentence, ALL)
     assert read.insertions.insert(read.text) == sentence
     assert all(PAIRS[first.strip()] == last.strip() for first, last in read.tags)
+
+
+def test_brackets_without_a_partner_are_removed_as_well() -> None:
+    brackets = read_brackets("el 'x' (yo) « z »", ALL).tags
+    assert len(brackets) == 3
+    assert remove_brackets("I don't say ('x\" «z", brackets) == "I don't say x\" z"
+    assert remove_brackets("(x)", ()) == "(x)"
 
 
 def test_many_brackets_are_read_in_time() -> None:
