@@ -96,8 +96,8 @@ def export_run(
 def _select_samples(run: RunFolder, translator: Translator, format_name: str) -> list[str]:
     """Return the run's samples that the export reads alike, such as single sentences.
 
-    The other formats neither cut texts nor leave the marks around them out, and SavedModel cuts
-    them by simpler rules.
+    The other formats neither cut texts nor leave out marks around them, tags and brackets, and
+    SavedModel cuts them by simpler rules.
     """
     training = run.config.training
     sources = read_samples(
@@ -109,6 +109,8 @@ def _select_samples(run: RunFolder, translator: Translator, format_name: str) ->
         for source, text in texts
         if len(text.segments) == 1
         and not any(text.spaces)
+        and not text.source.tags
+        and not text.segments[0].brackets.tags
         and text.segments[0].case is not LetterCase.TITLE
     ]
     if format_name != "savedmodel":

@@ -212,7 +212,8 @@ class Pipeline:
                 hypotheses = [next(translations) for _ in text.segments]
                 if plan.finds_words or text.source.tags:
                     hypotheses = locate_sources(text, hypotheses)
-                assembled.append(self._assemble(text, hypotheses, request))
+                found = self._assemble(text, hypotheses, request)
+                assembled.append(found if plan.finds_words else list(map(_drop_words, found)))
             return assembled
 
         return wait
@@ -311,6 +312,10 @@ class Pipeline:
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
         return [each for each, text in pairs if prefix.is_intact(text)] or hypotheses
+
+
+def _drop_words(translation: Translation) -> Translation:
+    return replace(translation, words=()) if translation.words else translation
 
 
 def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,14 @@ def locate_sources(
 ) -> list[list[Translation]]:
     """Return translations whose words refer to the characters of a text without its tags.
 
+    If some have no words, since the engine cannot align, none has.
+
     Args:
         text: a source text.
         translations: of each segment; their words refer to the characters of `Segment.full_text`.
     """
+    if any(each.text.strip() and not each.words for row in translations for each in row):
+        return [[replace(each, words=()) for each in row] for row in translations]
     return [
         [
             replace(
@@ -91,14 +96,16 @@ def match_segments(text: SegmentedText) -> list[list[int]]:
     matches = []
     begin = 0
     for segment in text.segments:
-        matches.append(_match_segment(segment.full_text, source, begin))
+        matches.append(_match_segment(segment, source, begin))
         begin = max([begin, *(at + 1 for at in matches[-1])])
     return matches
 
 
-def _match_segment(full_text: str, text: str, begin: int) -> list[int]:
+def _match_segment(segment: Segment, text: str, begin: int) -> list[int]:
     """Return for every character of a segment its index in the text, or -1: `match_characters`."""
-    count = sum(not sign.isspace() for sign in full_text)
+    full_text = segment.full_text
+    written = chain(full_text, *chain.from_iterable(segment.brackets.tags))
+    count = sum(not sign.isspace() for sign in written)
     end = begin
     while end < len(text) and count:
         count -= not text[end].isspace()

@@ -17,6 +17,7 @@ import numpy as np
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.inference.carrying import needs_alignment
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
@@ -119,8 +120,10 @@ class Segmenter:
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
-        self._reader = SentenceReader(tokenizer, words, language=language)
         self._speller = Speller(tokenizer)
+        self._reader = SentenceReader(
+            tokenizer, words, self._speller, language=language, takes_brackets=self._carries_tags
+        )
         self._has_warned = False
 
     def with_glossary(self, glossary: Glossary | None) -> Segmenter:
@@ -132,9 +135,7 @@ class Segmenter:
         if glossary is None:
             return self
         segmenter = copy(self)
-        segmenter._reader = SentenceReader(
-            self._tokenizer, self.words, glossary, language=self.language
-        )
+        segmenter._reader = self._reader.with_glossary(glossary)
         return segmenter
 
     def segment(self, text: str) -> SegmentedText:
@@ -153,7 +154,7 @@ class Segmenter:
         return [
             SegmentedText(
                 tuple(
-                    replace(segment, tags=source.tags) if source.tags else segment
+                    _add_tags(segment, source) if source.tags else segment
                     for segment in chain.from_iterable(islice(segments, len(sentences)))
                 ),
                 end,
@@ -164,6 +165,7 @@ class Segmenter:
 
     def _read_tags(self, text: str) -> tuple[str, TaggedText]:
         """Return the context of a text, and the rest."""
+        text = _replace_surrogates(text)
         context, rest = split_context(text) if self.context else ("", text)
         if not self._carries_tags:
             return context, TaggedText(MarkedText(rest))
@@ -192,7 +194,6 @@ class Segmenter:
 
         The mark of an item of a list, and quotation marks around a sentence, count as white space.
         """
-        text = _replace_surrogates(text)
         tag, space, text = self.split_tag(text)
         context = ""
         if self.context:
@@ -203,7 +204,8 @@ class Segmenter:
                 context = CONTEXT_MARK.join(self.split_tag(line)[2] for line in lines)
                 inner, _, text = self.split_tag(text)
                 tag = inner or tag
-        previous = deque(filter(None, map(clean_text, context.split(CONTEXT_MARK))), self.context)
+        given = map(clean_text, context.split(CONTEXT_MARK))
+        previous = deque(filter(None, map(self._reader.remove_brackets, given)), self.context)
         sentences: list[_Sentence] = []
         for piece in [text] if self.unit == "line" else split_sentences(text, self.language):
             content = piece.strip()
@@ -216,11 +218,11 @@ class Segmenter:
                 begins_line = not sentences or any(end in space for end in LINE_ENDS)
                 opening, cleaned, closing = split_marks(content, begins_line=begins_line)
                 before, after = before + opening, closing + after
-            read = self._reader.read(cleaned, takes_brackets=self._carries_tags)
+            read = self._reader.read(cleaned)
             spelling = self._speller.spell(read.slotted.text)
             behind = add_context("", previous)
             sentences.append(_Sentence(*read, spelling, tag, space + before, behind))
-            previous.append(to_context(clean_text(content)))
+            previous.append(to_context(self._reader.remove_brackets(clean_text(content))))
             space = after
         return sentences, space
 
@@ -261,7 +263,8 @@ class Segmenter:
         text = sentence.text
         if sentence.brackets.tags:  # its parts keep them
             brackets = sentence.brackets
-            text = self._reader.read(brackets.insertions.insert(brackets.text)).text
+            given = brackets.insertions.insert(brackets.text)
+            text = self._reader.read(given, takes_brackets=False).text
         if not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "
@@ -341,6 +344,10 @@ class Segmenter:
         text = text.strip()
         slotted = self._reader.insert_slots(text, self._reader.find_spans(text))
         return self._tokenizer.encode([self._speller.spell(slotted.text).text])[0]
+
+
+def _add_tags(segment: Segment, source: TaggedText) -> Segment:
+    return replace(segment, tags=source.tags, aligns_tags=needs_alignment(source.marked))
 
 
 def _replace_surrogates(text: str) -> str:

@@ -46,6 +46,7 @@ class Segment:
     brackets: TaggedText = NO_TAGS
     # Of the whole text: `TaggedText.tags`. Its translation gets them when the segments are joined.
     tags: tuple[tuple[str, str], ...] = ()
+    aligns_tags: bool = False  # whether the places of the tags depend on the alignment of words
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -59,18 +60,20 @@ class Segment:
 
     @property
     def needs_words(self) -> bool:
-        """Whether words of its translations must be known, so that tags can be carried."""
-        return bool(self.tags or self.brackets.tags)
+        """Whether words of its translations must be known, so that tags or brackets are placed."""
+        return self.aligns_tags or bool(self.brackets.tags)
 
     def begin_with(self, prefix: str, *, ends_word: bool = False) -> Segment:
-        """Return a segment whose translation begins with a prefix, but for tags.
+        """Return a segment whose translation begins with a prefix, but for tags and brackets.
 
         Args:
             prefix: cleaned text.
             ends_word: whether the last word of the prefix is complete.
         """
         bare = remove_brackets(remove_tags(prefix, self.tags), self.brackets.tags)
-        return replace(self, prefix=make_prefix(bare, self.spans, self.case, ends_word=ends_word))
+        ends_word = ends_word or bare[-1:].isspace()
+        prefix = " ".join(bare.split())
+        return replace(self, prefix=make_prefix(prefix, self.spans, self.case, ends_word=ends_word))
 
     def find_tokens(self, tokenizer: Tokenizer) -> list[Span]:
         """Return the characters [begin, end) of the text of each id, but for a tag and a context.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import NamedTuple
+from unicodedata import category
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.inference.spelling import has_sign
+from nmt.inference.spelling import Speller, has_sign
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.scripts import has_capital_nouns
@@ -20,6 +22,7 @@ from nmt.text.spans import (
     find_spans,
     has_letters_outside,
     keep_spans,
+    make_overlap_test,
 )
 from nmt.text.tags import NO_TAGS, TaggedText
 from nmt.text.terms import Glossary, TermMatch
@@ -47,41 +50,64 @@ class SentenceReader:
         tokenizer: of the model.
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
-        glossary: whose terms are neither corrected nor kept as names; those that are not translated
-            are kept spans if they have unknown words. None: no terms.
+        speller: of the model: signs that it cannot spell are kept spans.
         language: BCP 47 tag of the sentences. In German, capitals do not make a title.
+        takes_brackets: whether brackets that the model has not learned are taken out of sentences
+            that are not copied.
     """
 
     def __init__(
         self,
         tokenizer: Tokenizer,
         words: SourceWords | None,
-        glossary: Glossary | None = None,
+        speller: Speller,
         *,
         language: str,
+        takes_brackets: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
         self._words = words
-        self._glossary = glossary
+        self._speller = speller
+        self._glossary: Glossary | None = None
         self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
         # Where sources keep their case, capitals may be those of common words, as in German.
         self._keeps_names = bool(self._slots) and tokenizer.lowercases
-        self._brackets = _list_unlearned_brackets(tokenizer, words)
+        self._brackets = frozenset[str]()
+        if takes_brackets:
+            self._brackets = _list_unlearned_brackets(tokenizer, words)
 
-    def read(self, text: str, *, takes_brackets: bool = False) -> ReadSentence:
+    def with_glossary(self, glossary: Glossary) -> SentenceReader:
+        """Return a reader that neither corrects the terms of a glossary nor keeps them as names.
+
+        Terms that are not translated are kept spans if they have unknown words.
+        """
+        reader = copy(self)
+        reader._glossary = glossary
+        return reader
+
+    def read(self, text: str, *, takes_brackets: bool = True) -> ReadSentence:
         """Return a cleaned sentence in the letter case that the model reads.
 
         Args:
             text: the sentence.
-            takes_brackets: whether brackets that the model has not learned are taken out, unless
-                the sentence is copied.
+            takes_brackets: see `SentenceReader`; False: none are taken out.
         """
-        if takes_brackets and (brackets := read_brackets(text, self._brackets)).tags:
+        if takes_brackets and (brackets := self._read_brackets(text)).tags:
             read = self._read(brackets.text)
             if not read.is_copied:
                 return read._replace(brackets=brackets)
         return self._read(text)
+
+    def remove_brackets(self, text: str) -> str:
+        """Return a sentence without the brackets that are taken out."""
+        return self._read_brackets(text).text
+
+    def _read_brackets(self, text: str) -> TaggedText:
+        terms: list[Range] = []
+        if self._glossary is not None and not self._brackets.isdisjoint(text):
+            terms = [(match.begin, match.end) for match in self._glossary.find(text)]
+        return read_brackets(text, self._brackets, terms)
 
     def _read(self, text: str) -> ReadSentence:
         given, spans = text, list(find_spans(text))
@@ -108,7 +134,7 @@ class SentenceReader:
         return ReadSentence(text, slotted, case, is_copied=not has_letters_outside(text, spans))
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
-        """Return the characters [begin, end) of the kept spans, unseen names among them.
+        """Return the characters [begin, end) of the kept spans, with unseen names and signs.
 
         Args:
             text: a sentence.
@@ -121,7 +147,20 @@ class SentenceReader:
         for begin, end, term, _ in terms:
             if term.is_kept and (keeps_terms or not self._is_known(term.source)):
                 spans.append((begin, end))
-        return sorted(spans)
+        unspelled = self._find_unspelled(text, spans, [(term.begin, term.end) for term in terms])
+        return sorted([*spans, *unspelled])
+
+    def _find_unspelled(
+        self, text: str, spans: Sequence[Range], terms: Sequence[Range]
+    ) -> Iterator[Range]:
+        """Yield the signs outside of spans and terms that the model would read as bytes."""
+        signs = {sign for sign in {*text} if category(sign)[0] in "NPS"}  # no letters
+        unspelled = [sign for sign in signs if not self._speller.can_spell(sign)]
+        if unspelled and self._slots:
+            is_kept, is_term = make_overlap_test(spans), make_overlap_test(terms)
+            for match in re.finditer(f"[{re.escape(''.join(sorted(unspelled)))}]+", text):
+                if not (is_kept(*match.span()) or is_term(*match.span())):
+                    yield match.span()
 
     def _has_names(self, title: str) -> bool:
         """Whether a text with the capitals of a title may be a list of names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.scripts import is_unspaced_letter
 from nmt.text.spans import SLOTS
 
@@ -17,6 +17,7 @@ _SUBSTITUTES = {
     ";": ",",
 }
 _SIGNS = "".join(_SUBSTITUTES)
+_BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
 _CHANGED = re.compile(
     r"(?P<clause> [—–―] |(?<=\w)… (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # a dash or an ellipsis as a comma
@@ -28,7 +29,7 @@ _CHANGED = re.compile(
 
 
 def has_sign(tokenizer: Tokenizer, sign: str) -> bool:
-    """Whether a piece of a vocabulary has a sign, so that it is not read as bytes."""
+    """Whether a piece of a vocabulary has a sign."""
     return sign in "".join(tokenizer.pieces(tokenizer.encode([f"a{sign}"])[0]))
 
 
@@ -47,6 +48,8 @@ class Speller:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._spelled: dict[str, bool] = {}
         signs = {*_SIGNS, *"".join(_SUBSTITUTES.values())}
         known = {sign for sign in signs if has_sign(tokenizer, sign)}
         self._substitutes = {
@@ -54,6 +57,14 @@ class Speller:
             for sign, other in _SUBSTITUTES.items()
             if sign not in known and known.issuperset(other)
         }
+
+    def can_spell(self, sign: str) -> bool:
+        """Whether a sign, or what is read in its place, is not read as bytes."""
+        if sign not in self._spelled:
+            [ids] = self._tokenizer.encode([f"a{self._substitutes.get(sign, sign)}"])
+            pieces = self._tokenizer.pieces(ids)
+            self._spelled[sign] = UNK not in ids and not any(map(_BYTE.fullmatch, pieces))
+        return self._spelled[sign]
 
     def spell(self, text: str) -> Spelling:
         """Return a text with slots as it is encoded."""

@@ -6,30 +6,36 @@ Here, brackets are round and square ones, quotation marks, and signs of emphasis
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
 from nmt.text.scripts import is_spaced_alnum
 from nmt.text.spans import find_spans, make_overlap_test
-from nmt.text.tags import TaggedText, take_out
+from nmt.text.tags import Span, TaggedText, take_out
 
 # Opening sign -> closing sign.
 PAIRS = {
     **{"(": ")", "[": "]", "«": "»", "“": "”", "„": "“", "‘": "’"},
     **{sign: sign for sign in "\"'*_~"},
 }
-_SIGN = re.compile(r"[()\[\]«»“”„\"‘’']|\*{1,2}|~{1,2}|(?<!_)_(?!_)")
+# The end of a link in Markdown closes its text.
+_SIGN = re.compile(r"\]\([^()\s]+\)|[()\[\]«»“”„\"‘’']|\*{1,2}|~{1,2}|(?<!_)_(?!_)")
 _CLOSING = frozenset(PAIRS.values())
 _TIGHT = frozenset("\"'’*_~")  # touch what is inside, and no word outside
-_DEEPEST = 8  # brackets inside of each other that are matched
+_SEPARATORS = frozenset(",;:.!?…)]}»”")  # between them and what follows, there is a space
+_OPENING = frozenset("([{«“„‘¿¡<")  # between them and what comes before, there is a space
+_DEEPEST = 8  # opened brackets that a sign may close
 
+_TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
 # The mark of an item, or the dash of a speech, at the beginning of a line ...
 _LIST_MARKER = re.compile(
-    r"(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{2,4}[.)]|[IVX]\))\s+(?=\S)|[-–—](?=[¿¡«“\"(]*[^\W\d_])"
+    rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)){_TAGS}\s+(?=\S)"
+    r"|[-–—](?=[¿¡«“\"(]*[^\W\d_])"
 )
 # ... and of any sentence.
 _ANY_MARKER = re.compile(
-    r"(?:(?:[0-9]{1,3}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{1,3}|[A-Za-z])\))\s+(?=\S)"
+    rf"{_TAGS}(?:(?:[0-9]{{1,3}}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{{1,3}}|[A-Za-z])\)){_TAGS}\s+(?=\S)"
     r"|[-–—](?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ]|[¿¡])"
 )
 # A sentence in quotation marks, brackets or signs of emphasis, which stay around it untranslated; a
@@ -68,18 +74,22 @@ def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
     return before + opening, clean_text(inside), closing
 
 
-def read_brackets(sentence: str, signs: frozenset[str]) -> TaggedText:
+def read_brackets(sentence: str, signs: frozenset[str], terms: Sequence[Span] = ()) -> TaggedText:
     """Return a sentence whose brackets are taken out, as elements around the text inside of them.
 
-    Brackets that touch a word, as in "(pre)historia", stay, and so do those inside of kept spans
-    and around nothing but marks.
+    Brackets that alone separate words, as in "(pre)historia", stay, and so do those inside of kept
+    spans and around nothing but marks.
 
     Args:
         sentence: the sentence.
         signs: the opening signs to take out, of `PAIRS`.
+        terms: characters [begin, end) of terms, whose brackets stay.
     """
+    is_term = make_overlap_test(terms)
     elements = []
     for start, end in _match_brackets(sentence, signs):
+        if is_term(*start.span()) or is_term(*end.span()):
+            continue
         inside = sentence[start.end() : end.start()]
         first = start.end() + len(inside) - len(inside.lstrip())
         last = start.end() + len(inside.rstrip())
@@ -87,13 +97,24 @@ def read_brackets(sentence: str, signs: frozenset[str]) -> TaggedText:
     return take_out(sentence, elements)
 
 
-def remove_brackets(text: str, brackets: Iterable[tuple[str, str]]) -> str:
-    """Return a text without brackets, which may be without a partner in it; apostrophes stay."""
-    signs = {re.escape(sign.strip()) for pair in brackets for sign in pair}
-    if not signs:
+def remove_brackets(text: str, brackets: Sequence[tuple[str, str]]) -> str:
+    """Return a beginning of a text without the brackets that it has of the given ones.
+
+    Apostrophes and brackets inside of kept spans stay.
+    """
+    left = Counter(sign.strip() for pair in brackets for sign in pair)
+    if not left:
         return text
-    any_sign = f"(?:{'|'.join(sorted(signs))})"
-    return re.sub(rf"(?<!\w){any_sign}|{any_sign}(?!\w)", "", text)
+    is_kept = make_overlap_test(list(find_spans(text)))
+    parts: list[str] = []
+    done = 0
+    for match in _SIGN.finditer(text):
+        is_apostrophe = _follows_word(match) and _precedes_word(match)
+        if left[match[0]] and not is_apostrophe and not is_kept(match.start(), match.start() + 1):
+            left[match[0]] -= 1
+            parts.append(text[done : match.start()])
+            done = match.end()
+    return "".join([*parts, text[done:]])
 
 
 def list_brackets(sentence: str) -> set[str]:
@@ -110,18 +131,18 @@ def _match_brackets(
     is_kept = make_overlap_test(list(find_spans(sentence)))
     opened: list[re.Match[str]] = []
     for sign in _SIGN.finditer(sentence):
-        if is_kept(*sign.span()):
+        if is_kept(sign.start(), sign.start() + 1):
             continue
         place = _find_opened(opened, sign)
         if place is None:
             if _may_open(sign):
-                opened.append(sign)
+                opened = [*opened[1 - _DEEPEST :], sign]
             continue
         start = opened[place]
         del opened[place:]
         inside = sentence[start.end() : sign.start()]
-        touches_word = _follows_word(start) or _precedes_word(sign)
-        if start[0][0] in signs and not touches_word and any(map(str.isalnum, inside)):
+        separates = _separates_before(start) or _separates_behind(sign)
+        if start[0][0] in signs and not separates and any(map(str.isalnum, inside)):
             yield start, sign
 
 
@@ -131,9 +152,10 @@ def _find_opened(opened: Sequence[re.Match[str]], sign: re.Match[str]) -> int | 
     is_loose = before.isspace() or _precedes_word(sign)
     if kind not in _CLOSING or (kind in _TIGHT and is_loose):
         return None
-    for place in reversed(range(max(len(opened) - _DEEPEST, 0), len(opened))):
+    closing = "]" if sign[0].startswith("](") else sign[0]
+    for place in reversed(range(len(opened))):
         opening = opened[place][0]
-        if PAIRS[opening[0]] * len(opening) == sign[0]:
+        if PAIRS[opening[0]] * len(opening) == closing:
             return place
     return None
 
@@ -141,6 +163,18 @@ def _find_opened(opened: Sequence[re.Match[str]], sign: re.Match[str]) -> int | 
 def _may_open(sign: re.Match[str]) -> bool:
     kind, after = sign[0][0], sign.string[sign.end() : sign.end() + 1]
     return kind in PAIRS and not (kind in _TIGHT and (not after.strip() or _follows_word(sign)))
+
+
+def _separates_before(opening: re.Match[str]) -> bool:
+    """Whether a word would touch what comes before an opening bracket without it."""
+    before = opening.string[max(opening.start() - 2, 0) : opening.start()]
+    follows_bracket = before[-1:] in _CLOSING and len(before.strip()) == 2
+    return _follows_word(opening) or before[-1:] in _SEPARATORS or follows_bracket
+
+
+def _separates_behind(closing: re.Match[str]) -> bool:
+    """Whether a word would touch what comes behind a closing bracket without it."""
+    return _precedes_word(closing) or closing.string[closing.end() : closing.end() + 1] in _OPENING
 
 
 def _follows_word(sign: re.Match[str]) -> bool:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 
 from nmt.text.marked import MarkedText, MarkedTextBuilder, splice, walk
 from nmt.text.sentences import BLOCKS
-from nmt.text.spans import find_spans
+from nmt.text.spans import find_spans, make_overlap_test
 
 Span = tuple[int, int]  # characters [begin, end)
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)(?:\s[^<>]*?)?(?P<empty>/?)>")
 _END_TAG = re.compile(r"</[\w:.-]+\s*>")
+_CUT_TAG = re.compile(r"<[^<>]*$")
+# Marks alone, such as that of an item.
+_MARKS = re.compile(r"(?=.*\S)[^\w<]*(?:(?:\d{1,3}|[IVX]{1,4}|[A-Za-z])[.)]-?)?[^\w<]*", re.DOTALL)
+_SEPARATORS = tuple(",;:.!?…)]}»”")  # between them and a word, there is a space
+_MOST_ELEMENTS = 1000  # of a text: the time to carry them grows with their square
 # Elements between which sentences end, and those that touch a word to which they do not belong.
 _KEPT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
 
@@ -86,27 +91,40 @@ def read_tags(text: str) -> TaggedText:
     """Return a text whose start and end tags that match are taken out.
 
     Tags of blocks, such as `<li>`, those of `<sub>` and `<sup>`, empty ones, such as `<0/>`, those
-    without a partner, such as the `<file>` of a command, and those inside of kept spans, such as
-    code, stay parts of the text.
+    without a partner, such as the `<file>` of a command, those inside of kept spans, such as code,
+    those around marks, such as "1.", and those that alone separate words stay parts of the text.
     """
     if "</" not in text:
-        return TaggedText(MarkedText(text))
-    tags = [match for span in find_spans(text) if (match := _TAG.fullmatch(text, *span))]
-    return take_out(text, [(first.span(), last.span()) for first, last in _match_tags(tags)])
+        return take_out(text, ())
+    tags = (match for span in find_spans(text) if (match := _TAG.fullmatch(text, *span)))
+    elements = {
+        start.span(): end.span()
+        for start, end in _match_tags(tags)
+        if not _MARKS.fullmatch(text, start.end(), end.start())
+    }
+    if len(elements) > _MOST_ELEMENTS:
+        return take_out(text, ())
+    separating = _find_separating(text, elements)
+    return take_out(text, [pair for pair in elements.items() if separating.isdisjoint(pair)])
 
 
-def take_out(text: str, elements: Iterable[tuple[Span, Span]]) -> TaggedText:
+def take_out(text: str, elements: Sequence[tuple[Span, Span]]) -> TaggedText:
     """Return a text without what its elements begin and end with.
+
+    If other kept spans are found in it than in the text, nothing is taken out.
 
     Args:
         text: the text.
         elements: characters [begin, end) of the start and the end of each; they are well nested.
     """
+    if not elements:
+        return TaggedText(MarkedText(text))
     builder = MarkedTextBuilder()
     tags: list[tuple[str, str]] = []
     done = 0
     ends = dict(elements)
-    for begin, end in sorted(chain(ends, ends.values())):
+    pieces = sorted(chain(ends, ends.values()))
+    for begin, end in pieces:
         builder.add_unchanged(text[done:begin])
         done = end
         last = ends.get((begin, end))
@@ -116,14 +134,35 @@ def take_out(text: str, elements: Iterable[tuple[Span, Span]]) -> TaggedText:
             builder.open()
             tags.append((text[begin:end], text[slice(*last)]))
     builder.add_unchanged(text[done:])
-    return TaggedText(builder.build(), tuple(tags))
+    tagged = TaggedText(builder.build(), tuple(tags))
+    is_taken = make_overlap_test(pieces)
+    stay = [text[slice(*span)] for span in find_spans(text) if not is_taken(*span)]
+    found = [tagged.text[slice(*span)] for span in find_spans(tagged.text)]
+    return tagged if found == stay else TaggedText(MarkedText(text))
 
 
-def remove_tags(text: str, tags: Iterable[tuple[str, str]]) -> str:
-    """Return a text without the tags of elements, which may be without a partner in it."""
+def _find_separating(text: str, elements: Mapping[Span, Span]) -> set[Span]:
+    """Return the tags without which words would touch: those of "one</a><a>two", "one,<a>two"."""
+    separating: set[Span] = set()
+    run: list[Span] = []  # tags that touch each other
+    for tag in [*sorted(chain(elements, elements.values())), (len(text), len(text))]:
+        if run and run[-1][1] != tag[0]:
+            before, after = text[: run[0][0]][-1:], text[run[-1][1] : run[-1][1] + 1]
+            are_between = any(
+                first not in elements and second in elements for first, second in pairwise(run)
+            )
+            if after.isalnum() and (before in _SEPARATORS or (are_between and before.isalnum())):
+                separating.update(run)
+            run = []
+        run.append(tag)
+    return separating
+
+
+def remove_tags(text: str, tags: Sequence[tuple[str, str]]) -> str:
+    """Return a beginning of a text without the tags of elements, of which the last may be cut."""
     for tag in dict.fromkeys(chain.from_iterable(tags)):
         text = text.replace(tag, "")
-    return text
+    return _CUT_TAG.sub("", text) if tags else text
 
 
 def cut_end_tags(text: str) -> str:

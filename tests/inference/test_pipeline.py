@@ -328,5 +328,36 @@ def test_a_translation_begins_with_a_prefix_but_for_tags(slotted: Tokenizer) -> 
     translator = Translator(Engines(Aligned()), slotted, DECODING)
     [segment] = translator.segmenter.segment("Hoy <b>hace</b> frío.").segments
     assert translator.pipeline.begin_with(segment, "Hoy <b>ha").prefix.full_text == "Hoy ha"
+    begun = translator.pipeline.begin_with(segment, "Hoy <b>")
+    assert (begun.prefix.full_text, begun.prefix.ends_word) == ("Hoy", True)
     [segment] = translator.segmenter.segment("Hoy hace frío.").segments
     assert translator.pipeline.begin_with(segment, "Hoy <b>ha").prefix.full_text == "Hoy <b>ha"
+    [segment] = translator.segmenter.segment("El niño(s) (o no) hace frío.").segments
+    assert (
+        translator.pipeline.begin_with(segment, "El niño(s) (o").prefix.full_text == "El niño(s) o"
+    )
+
+
+def test_words_are_returned_only_if_they_are_requested(slotted: Tokenizer) -> None:
+    translator = Translator(Engines(Aligned()), slotted, DECODING)
+    for text in ("Hoy <b>hace</b> frío.", "Hoy no. Hoy (hace) frío."):
+        assert translator.run([text], SearchRequest())[0][0].words == ()
+        assert translator.run([text], SearchRequest(words=True))[0][0].words
+
+
+class Unaligned(Recording):
+    """An engine like an ensemble."""
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        raise UserError("no attention")
+
+
+def test_tags_that_cannot_be_aligned_are_lost_spans(slotted: Tokenizer) -> None:
+    """A copied sentence has words without an alignment."""
+    translator = Translator(Engines(Unaligned()), slotted, DECODING)
+    for text in ("Hoy <b>hace</b> frío.", "Hoy <b>hace</b> frío. https://a.com/b"):
+        [[translation]] = translator.run([text], SearchRequest())
+        assert translation.text == text, "by position"
+        assert translation.lost_spans == ("<b>", "</b>")

@@ -25,6 +25,7 @@ from nmt.text.cleaning import clean_text
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS, is_intact
+from nmt.text.terms import Glossary, Term
 
 pytest_plugins = ("random_translator",)
 
@@ -521,5 +522,46 @@ def test_what_is_copied_and_what_is_cut_keep_their_brackets(slotted: Tokenizer) 
     assert (copied.is_copied, copied.full_text, copied.needs_words) == (True, "12 (13) 14", False)
     with pytest.warns(UserWarning, match="in segments"):
         parts = segmenter.segment("Hoy hace (mucho) frío. " * 3).segments
-    assert " ".join(part.text for part in parts) == " ".join(["Hoy hace (mucho) frío."] * 3)
+    assert " ".join(part.full_text for part in parts) == " ".join(["Hoy hace (mucho) frío."] * 3)
     assert not any(part.needs_words for part in parts)
+
+
+def test_signs_that_no_piece_spells_are_kept_spans(slotted: Tokenizer) -> None:
+    """Its vocabulary has a full stop, and none of the other signs."""
+    segmenter = Segmenter(slotted, 63, language="es")
+    [segment] = segmenter.segment("Él/ella hace 3 + §§ frío.").segments
+    assert segment.spans == ("/", "3", "+")
+    assert segment.full_text == "Él/ella hace 3 + §§ frío."
+    assert segment.text.count("§") == 2, "there are three slots"
+    [segment] = segmenter.segment("Hoy; mañana no.").segments
+    assert segment.spans == (), "a semicolon is read as a comma"
+    with_terms = segmenter.with_glossary(Glossary([Term("c++", "C++")], ("es", "en")))
+    [segment] = with_terms.segment("Hoy c++ & no.").segments
+    assert segment.spans == ("&",)
+
+
+def test_without_slots_signs_are_text(tokenizer: Tokenizer) -> None:
+    assert Segmenter(tokenizer, 63).segment("Hoy § no.").segments[0].spans == ()
+
+
+def test_brackets_of_sentences_before_are_left_out(marked: Tokenizer) -> None:
+    segmenter = Segmenter(marked, 63, language="es", context=1, carries_tags=True)
+    expected = read_by(segmenter, marked, "Hace mucho frío. No.")[1]
+    for text in ("Hace (mucho) frío. No.", "<b>Hace</b> “mucho” frío. No."):
+        assert read_by(segmenter, marked, text)[1] == expected
+    whole = read_by(segmenter, marked, add_context("No.", ["Hace (mucho) frío."]))
+    assert whole == [expected]
+
+
+def test_only_elements_inside_of_a_text_need_an_alignment(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, carries_tags=True)
+    around, inside = (
+        segmenter.segment(text).segments[0] for text in ("<b>Hoy no.</b>", "Hoy <b>no</b>.")
+    )
+    assert (around.tags, around.needs_words) == ((("<b>", "</b>"),), False)
+    assert inside.needs_words
+
+
+def test_lone_surrogates_of_tags_are_replaced(slotted: Tokenizer) -> None:
+    source = Segmenter(slotted, 63, carries_tags=True).segment("<a x='\udcff'>Hoy</a> no.").source
+    assert source.tags == (("<a x='?'>", "</a>"),)

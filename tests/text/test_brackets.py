@@ -21,6 +21,7 @@ ALL = frozenset(PAIRS)
         ("¿Vienes «mañana»?", ("", "¿Vienes «mañana»?", "")),
         ("*|NAME|*.", ("", "*|NAME|*.", "")),
         ("1) Entre.", ("1) ", "Entre.", "")),
+        ("<b>1)</b> Entre.", ("<b>1)</b> ", "Entre.", "")),
     ],
 )
 def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> None:
@@ -42,6 +43,12 @@ def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> 
         ("lee `(a b)` y [[a]]", "lee `(a b)` y [[a]]", []),
         ("a (b] c", "a (b] c", []),
         ("(a b [c d) e", "a b [c d e", [("(", ")")]),
+        ("pan,(leche) (y) agua", "pan,(leche) (y) agua", []),
+        ("“el libro”(nuevo) «a»", "“el libro”(nuevo) a", [("«", "»")]),
+        ("[a b](http://c.d/e) f", "a b f", [("[", "](http://c.d/e)")]),
+        ("[a](b) [c](#d)!", "a c!", [("[", "](b)"), ("[", "](#d)")]),
+        ("**Casa**(roja)", "**Casa**(roja)", []),
+        ("(«a»), *(b c)*.", "a, b c.", [("(", ")"), ("«", "»"), ("*", "*"), ("(", ")")]),
         ('5" y 6" más', '5" y 6" más', []),
         ("es **muy** _raro_", "es muy raro", [("**", "**"), ("_", "_")]),
         ("~~no~~ sí", "no sí", [("~~", "~~")]),
@@ -77,7 +84,14 @@ def test_brackets_without_a_partner_are_removed_as_well() -> None:
     assert len(brackets) == 3
     assert remove_brackets("I don't say ('x\" «z", brackets) == "I don't say x\" z"
     assert remove_brackets("(x)", ()) == "(x)"
+    assert remove_brackets("el niño(s) (yo) (tú)", [("(", ")")]) == "el niño(s) yo (tú)"
 
 
 def test_many_brackets_are_read_in_time() -> None:
     assert read_brackets("(" * 100_000 + "]" * 100_000 + '"' * 100_000, ALL).tags == ()
+    nested = read_brackets("(" * 100_000 + "a" + ")" * 100_000, ALL)
+    assert len(nested.tags) < 10
+
+
+def test_brackets_of_terms_stay() -> None:
+    assert read_brackets("la UE (Unión) y (no)", ALL, [(3, 13)]).text == "la UE (Unión) y no"
