@@ -17,11 +17,13 @@ from nmt.formats.manifest import MANIFEST_FILE, make_manifest
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
+from nmt.inference.segments import Segment
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.runs.custom_model import check_model_class, read_model_name
 from nmt.runs.folder import RunFolder
 from nmt.text.case import LetterCase
+from nmt.text.spans import find_spans
 
 _FORMATS_WITH_WORDS = ("ctranslate2", "keras")  # which correct typing errors and keep unseen names
 _TRACED_FORMATS = ("savedmodel", "tflite")  # of any model; the others know the package's own
@@ -70,7 +72,7 @@ def export_run(
     model, tokenizer = run.load_model(), run.load_tokenizer()
     words = run.load_source_words() if format_name in _FORMATS_WITH_WORDS else None
     translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config, words=words)
-    sources = _select_samples(run, translator, format_name)
+    sources = select_samples(run, translator, format_name)
     scores = {name: score["value"] for name, score in run.test_scores().items()}
     with replace_folder(output) as partial:
         if words is not None:
@@ -93,7 +95,7 @@ def export_run(
     return comparison
 
 
-def _select_samples(run: RunFolder, translator: Translator, format_name: str) -> list[str]:
+def select_samples(run: RunFolder, translator: Translator, format_name: str) -> list[str]:
     """Return the run's samples that the export reads alike, such as single sentences.
 
     The other formats neither cut texts nor leave out marks around them, tags and brackets, and
@@ -104,21 +106,33 @@ def _select_samples(run: RunFolder, translator: Translator, format_name: str) ->
         run.samples, training.probes or [], translator.tokenizer, max(training.row_lengths)
     )
     texts = zip(sources, translator.segmenter.segment_all(sources), strict=True)
-    chosen = [
-        source
+    chosen = {
+        source: text.segments[0]
         for source, text in texts
         if len(text.segments) == 1
         and not any(text.spaces)
         and not text.source.tags
         and not text.segments[0].brackets.tags
         and text.segments[0].case is not LetterCase.TITLE
-    ]
+    }
     if format_name != "savedmodel":
-        return chosen
+        return list(chosen)
     from nmt.formats.text_in_graph import count_sentences
 
-    counts = count_sentences(chosen, translator.decoding.unit)
-    return [source for source, count in zip(chosen, counts, strict=True) if count == 1]
+    counts = count_sentences(list(chosen), translator.decoding.unit)
+    return [
+        source
+        for (source, segment), count in zip(chosen.items(), counts, strict=True)
+        if count == 1 and _is_read_literally(segment)
+    ]
+
+
+def _is_read_literally(segment: Segment) -> bool:
+    """Whether a sentence has no signs and names that a SavedModel reads otherwise."""
+    text = segment.full_text
+    spans = tuple(text[begin:end] for begin, end in find_spans(text))
+    is_spelled = segment.spelling is None or segment.spelling.text == segment.text
+    return is_spelled and spans == segment.spans
 
 
 def replace_search(config: Config, beam_size: int | None, length_penalty: float | None) -> Config:

@@ -126,6 +126,9 @@ class _Carrier:
         self._text = text
         self._words = words
         self._shares = _SourceShares(words)
+        self._is_punctuation = np.array(
+            [not any(map(str.isalnum, text[word.begin : word.end])) for word in words], bool
+        )
         kept = {mark.begin for mark in source.marks if mark.is_kept}
         # With spaces in place of kept elements.
         self._translated = "".join(" " if i in kept else c for i, c in enumerate(source.text))
@@ -243,7 +246,7 @@ class _Carrier:
         scores = self._shares.score(mark)[first:last]
         begin, end = _find_best_run(scores, is_taken)
         if any(map(str.isalnum, self._translated[mark.begin : mark.end])):
-            is_other = is_taken | np.array([self._is_punctuation(i) for i in range(first, last)])
+            is_other = is_taken | self._is_punctuation[first:last]
             if is_other[begin:end].all() and not is_other.all():
                 begin, end = _find_best_run(scores, is_other)
         return self._trim_punctuation(mark, begin + first, end + first)
@@ -262,15 +265,11 @@ class _Carrier:
         One word stays.
         """
         content = self._source.text[mark.begin : mark.end].strip()
-        while end - begin > 1 and content[-1:].isalnum() and self._is_punctuation(end - 1):
+        while end - begin > 1 and content[-1:].isalnum() and self._is_punctuation[end - 1]:
             end -= 1
-        while end - begin > 1 and content[:1].isalnum() and self._is_punctuation(begin):
+        while end - begin > 1 and content[:1].isalnum() and self._is_punctuation[begin]:
             begin += 1
         return begin, end
-
-    def _is_punctuation(self, index: int) -> bool:
-        word = self._words[index]
-        return not any(map(str.isalnum, self._text[word.begin : word.end]))
 
     def _covers_parent(self, mark: Mark) -> bool:
         """Whether an element has all the text of its parent, white space left out."""

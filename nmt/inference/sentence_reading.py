@@ -30,6 +30,8 @@ from nmt.text.terms import Glossary, TermMatch
 Range = tuple[int, int]  # characters [begin, end)
 
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
+# Punctuation that is the same in every language; other marks, such as ¿, are not copied.
+_COPIED = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
 _LEARNED = 2000  # sources of training with a bracket, from which on the model translates it itself
 
 
@@ -153,8 +155,8 @@ class SentenceReader:
     def _find_unspelled(
         self, text: str, spans: Sequence[Range], terms: Sequence[Range]
     ) -> Iterator[Range]:
-        """Yield the signs outside of spans and terms that the model would read as bytes."""
-        signs = {sign for sign in {*text} if category(sign)[0] in "NPS"}  # no letters
+        """Yield the symbols outside of spans and terms that the model would read as bytes."""
+        signs = {sign for sign in {*text} if category(sign)[0] in "NS" or sign in _COPIED}
         unspelled = [sign for sign in signs if not self._speller.can_spell(sign)]
         if unspelled and self._slots:
             is_kept, is_term = make_overlap_test(spans), make_overlap_test(terms)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from nmt import Translator
 from nmt.errors import UserError
 from nmt.formats.comparison import compare, read_samples
+from nmt.formats.export import select_samples
 from nmt.inference.results import Translation
+from nmt.runs.folder import RunFolder
 
 
 class Letters:
@@ -62,3 +66,16 @@ def test_differences_have_causes() -> None:
     unscored = compare(sources, run, export)
     assert [item.source for item in unscored.wrong] == ["c", "d"]
     assert "-2.5000  z" in str(comparison.wrong[0])
+
+
+def test_samples_that_an_export_reads_otherwise_are_left_out(
+    parrot_run: Path, tmp_path: Path
+) -> None:
+    run = RunFolder.open(shutil.copytree(parrot_run, tmp_path / "run"))
+    translator = Translator.load(run.path)
+    sources = ["Hola.", "Hola (no).", "<b>Hola</b> no.", "Hola & no.", "Hola. No.", "“Hola” no."]
+    rows = "".join(f"{source}\ta\tb\n" for source in sources)
+    text = f"source\treference\toutput\n{rows}"
+    (run.samples / "step_99999999.tsv").write_text(text, encoding="utf-8")
+    assert select_samples(run, translator, "savedmodel") == ["Hola."]
+    assert select_samples(run, translator, "keras") == ["Hola.", "Hola & no."]

@@ -17,6 +17,7 @@ from text_changes import (
     MARKED,
     change_all,
     enclose_word,
+    insert_sign,
     list_neighbors,
     loops,
     mistype,
@@ -263,6 +264,12 @@ def test_bleu_ignores_case_and_quotes_around_the_output() -> None:
 def test_one_word_is_enclosed() -> None:
     assert enclose_word("Es la casa.", random.Random(1), "<b>{}</b>") == "Es la <b>casa</b>."
     assert enclose_word("Es la.", random.Random(1), "({})") == "Es la."
+
+
+def test_a_sign_is_between_words() -> None:
+    assert re.fullmatch(r"Es [/&+=*%@#€$] la\.", insert_sign("Es la.", random.Random(1)))
+    assert insert_sign("Es.", random.Random(1)) == "Es."
+    assert strip_marks("Es & la.") == "Es la."
 
 
 def test_lost_spans_and_loops_are_counted() -> None:
