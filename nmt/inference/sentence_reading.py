@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import NamedTuple
 from unicodedata import category
@@ -14,7 +14,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.inference.spelling import Speller, has_sign
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
-from nmt.text.scripts import has_capital_nouns
+from nmt.text.scripts import has_capital_nouns, is_spaced_alnum, is_unspaced_letter
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -26,6 +26,7 @@ from nmt.text.spans import (
 )
 from nmt.text.tags import NO_TAGS, TaggedText
 from nmt.text.terms import Glossary, TermMatch
+from nmt.text.words import find_words
 
 Range = tuple[int, int]  # characters [begin, end)
 
@@ -154,15 +155,30 @@ class SentenceReader:
 
     def _find_unspelled(
         self, text: str, spans: Sequence[Range], terms: Sequence[Range]
-    ) -> Iterator[Range]:
-        """Yield the symbols outside of spans and terms that the model would read as bytes."""
-        signs = {sign for sign in {*text} if category(sign)[0] in "NS" or sign in _COPIED}
-        unspelled = [sign for sign in signs if not self._speller.can_spell(sign)]
-        if unspelled and self._slots:
-            is_kept, is_term = make_overlap_test(spans), make_overlap_test(terms)
-            for match in re.finditer(f"[{re.escape(''.join(sorted(unspelled)))}]+", text):
-                if not (is_kept(*match.span()) or is_term(*match.span())):
-                    yield match.span()
+    ) -> list[Range]:
+        """Return the words and symbols outside of spans and terms that are read as bytes.
+
+        A single letter of a script without spaces stays: it is a part of a word.
+        """
+        signs = {sign for sign in {*text} if not (sign.isspace() or self._speller.can_spell(sign))}
+        if not signs or not self._slots:
+            return []
+        is_kept, is_term = make_overlap_test(spans), make_overlap_test(terms)
+        found: list[Range] = []
+        for begin, end in find_words(text):
+            first = text[begin]
+            is_copied = first.isalnum() or category(first)[0] == "S" or first in _COPIED
+            is_free = not (is_kept(begin, end) or is_term(begin, end))
+            if signs.isdisjoint(text[begin:end]) or not (is_copied and is_free):
+                continue
+            if found and found[-1][1] == begin and not is_spaced_alnum(first):
+                begin = found.pop()[0]
+            found.append((begin, end))
+        return [
+            (begin, end)
+            for begin, end in found
+            if end - begin > 1 or not is_unspaced_letter(text[begin])
+        ]
 
     def _has_names(self, title: str) -> bool:
         """Whether a text with the capitals of a title may be a list of names."""

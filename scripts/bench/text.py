@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from text_changes import (
     CHANGES,
     ENCLOSED,
+    INSERTED,
     MARKED,
-    SIGN_ROW,
     change_all,
     loops,
     strip_marks,
@@ -231,7 +231,7 @@ def measure(rows: Sequence[Sources], outputs: Mapping[str, str], language: str) 
             cased = bleu(translations, row.references, language, lowercase=False)
             measured += [add("BLEU", clean), add("BLEU with case", cased)]
         else:
-            strip = strip_marks if row.name in {*ENCLOSED, *MARKED, SIGN_ROW} else str
+            strip = strip_marks if row.name in {*ENCLOSED, *INSERTED, *MARKED} else str
             value = bleu(list(map(strip, translations)), list(map(strip, row.references)), language)
             measured.append(add("BLEU", value, clean))
     return measured

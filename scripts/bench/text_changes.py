@@ -23,8 +23,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 _TYPED = re.compile(r"[^\W\d_]{3,}")  # words that get typing errors
 _INSIDE_WORD = re.compile(r"(?<=\w)[-'’·](?=\w)")
 _WORDS = re.compile(r"\w+")
-SIGNS = "/&+=*%@#€$"  # that training hardly has
-_INSERTED = re.compile(f"</?b>|[()“”{SIGNS}]")
+SIGNS = tuple("/&+=*%@#€$")
+FOREIGN = ("москва", "東京", "서울", "दिल्ली", "القاهرة")
+_ADDED = re.compile(f"</?b>|[()“”{''.join(SIGNS)}]|{'|'.join(FOREIGN)}")
 _GAP = re.compile(r"(?<=\w) (?=\w)")
 _LONGEST_LOOP = 4  # words in a group that repeats
 _REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
@@ -117,18 +118,19 @@ def enclose_word(text: str, rng: random.Random, form: str) -> str:
     return text[:begin] + form.format(text[begin:end]) + text[end:]
 
 
-def insert_sign(text: str, rng: random.Random) -> str:
-    """Return a text with a sign between two of its words, if it has as many."""
+def insert_one(text: str, rng: random.Random, words: Sequence[str]) -> str:
+    """Return a text with one of ``words`` between two of its own, if it has as many."""
     gap = rng.choice([match.start() for match in _GAP.finditer(text)] or [len(text)])
-    return f"{text[:gap]} {rng.choice(SIGNS)}{text[gap:]}" if gap < len(text) else text
+    return f"{text[:gap]} {rng.choice(words)}{text[gap:]}" if gap < len(text) else text
 
 
 def strip_marks(text: str) -> str:
-    """Return a text without tags, brackets and inserted signs, and without marks around it."""
-    return " ".join(_INSERTED.sub("", text).strip(f"{QUOTES}—●[] ").split())
+    """Return a text without tags, brackets and what was inserted, and without marks around it."""
+    return " ".join(_ADDED.sub("", text).strip(f"{QUOTES}—●[] ").split())
 
 
-SIGN_ROW = "& or another sign between words"
+# Name in the table -> what training hardly has, and what one is taken from.
+INSERTED = {"& or another sign between words": SIGNS, "a word of another script": FOREIGN}
 # Name in the table -> marks around a word.
 ENCLOSED = {
     "one word in <b> </b>": "<b>{}</b>",
@@ -145,7 +147,7 @@ CHANGES: dict[str, Change] = {
     "no ¿, ¡ and final mark": without_outer_marks,
     "lower case, no accents, no punctuation": to_bare_words,
     "one typing error": mistype,
-    SIGN_ROW: insert_sign,
+    **{name: partial(insert_one, words=words) for name, words in INSERTED.items()},
     **{name: partial(enclose_word, form=form) for name, form in ENCLOSED.items()},
 }
 # Name in the table -> marks around a sentence.

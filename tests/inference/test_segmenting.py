@@ -540,6 +540,20 @@ def test_signs_that_no_piece_spells_are_kept_spans(slotted: Tokenizer) -> None:
     assert segment.spans == ("&",)
 
 
+def test_words_of_other_scripts_are_kept_spans(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, language="es")
+    for text, spans in (
+        ("Hoy москва no.", ("москва",)),
+        ("Hoy 東京 no दिल्ली.", ("東京", "दिल्ली")),
+        ("Hoy 東 no.", ()),
+        ("Hoy hace frío.", ()),
+    ):
+        [segment] = segmenter.segment(text).segments
+        assert (segment.spans, segment.full_text) == (spans, text)
+    [segment] = segmenter.segment("我喜欢看东京塔。").segments
+    assert segment.is_copied
+
+
 def test_without_slots_signs_are_text(tokenizer: Tokenizer) -> None:
     assert Segmenter(tokenizer, 63).segment("Hoy § no.").segments[0].spans == ()
 
