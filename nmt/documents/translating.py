@@ -80,7 +80,7 @@ def translate_document(
     """Return a document in the other language.
 
     A text that occurs several times, in the same context, is translated once. Only texts with
-    markup inside of a sentence are aligned.
+    markup, tags or brackets inside of a sentence are aligned.
 
     Args:
         document: see `nmt.documents.formats.extract`.

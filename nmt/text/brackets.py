@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from nmt.text.cleaning import clean_text
 from nmt.text.scripts import is_spaced_alnum
 from nmt.text.spans import find_spans, make_overlap_test
-from nmt.text.tags import Span, TaggedText, take_out
+from nmt.text.tags import SEPARATORS, Span, TaggedText, take_out
 
 # Opening sign -> closing sign.
 PAIRS = {
@@ -23,7 +23,6 @@ PAIRS = {
 _SIGN = re.compile(r"\]\([^()\s]+\)|[()\[\]«»“”„\"‘’']|\*{1,2}|~{1,2}|(?<!_)_(?!_)")
 _CLOSING = frozenset(PAIRS.values())
 _TIGHT = frozenset("\"'’*_~")  # touch what is inside, and no word outside
-_SEPARATORS = frozenset(",;:.!?…)]}»”")  # between them and what follows, there is a space
 _OPENING = frozenset("([{«“„‘¿¡<")  # between them and what comes before, there is a space
 _DEEPEST = 8  # opened brackets that a sign may close
 
@@ -169,7 +168,7 @@ def _separates_before(opening: re.Match[str]) -> bool:
     """Whether a word would touch what comes before an opening bracket without it."""
     before = opening.string[max(opening.start() - 2, 0) : opening.start()]
     follows_bracket = before[-1:] in _CLOSING and len(before.strip()) == 2
-    return _follows_word(opening) or before[-1:] in _SEPARATORS or follows_bracket
+    return _follows_word(opening) or before[-1:] in SEPARATORS or follows_bracket
 
 
 def _separates_behind(closing: re.Match[str]) -> bool:

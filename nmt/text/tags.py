@@ -21,7 +21,7 @@ _END_TAG = re.compile(r"</[\w:.-]+\s*>")
 _CUT_TAG = re.compile(r"<[^<>]*$")
 # Marks alone, such as that of an item.
 _MARKS = re.compile(r"(?=.*\S)[^\w<]*(?:(?:\d{1,3}|[IVX]{1,4}|[A-Za-z])[.)]-?)?[^\w<]*", re.DOTALL)
-_SEPARATORS = tuple(",;:.!?…)]}»”")  # between them and a word, there is a space
+SEPARATORS = frozenset(",;:.!?…)]}»”")  # between them and a word, there is a space
 _MOST_ELEMENTS = 1000  # of a text: the time to carry them grows with their square
 # Elements between which sentences end, and those that touch a word to which they do not belong.
 _KEPT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
@@ -147,11 +147,12 @@ def _find_separating(text: str, elements: Mapping[Span, Span]) -> set[Span]:
     run: list[Span] = []  # tags that touch each other
     for tag in [*sorted(chain(elements, elements.values())), (len(text), len(text))]:
         if run and run[-1][1] != tag[0]:
-            before, after = text[: run[0][0]][-1:], text[run[-1][1] : run[-1][1] + 1]
+            begin, end = run[0][0], run[-1][1]
+            before, after = text[max(begin - 1, 0) : begin], text[end : end + 1]
             are_between = any(
                 first not in elements and second in elements for first, second in pairwise(run)
             )
-            if after.isalnum() and (before in _SEPARATORS or (are_between and before.isalnum())):
+            if after.isalnum() and (before in SEPARATORS or (are_between and before.isalnum())):
                 separating.update(run)
             run = []
         run.append(tag)
