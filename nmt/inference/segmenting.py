@@ -181,7 +181,9 @@ class Segmenter:
         if not segments:
             raise UserError("the sentence is empty: give one with at least one word")
         if segments[0].is_copied:
-            raise UserError(f"{text.strip()!r} has no words: it is copied, not translated")
+            raise UserError(
+                f"{text.strip()!r} has no words that the model reads: it is copied, not translated"
+            )
         if len(segments) > 1:
             raise UserError(
                 f"the text is not translated in one go: give one sentence of at most "

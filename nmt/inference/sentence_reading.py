@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from typing import NamedTuple
 from unicodedata import category
@@ -14,7 +14,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.inference.spelling import Speller, has_sign
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
-from nmt.text.scripts import has_capital_nouns, is_spaced_alnum, is_unspaced_letter
+from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -32,7 +32,11 @@ Range = tuple[int, int]  # characters [begin, end)
 
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
 # Punctuation that is the same in every language; other marks, such as ¿, are not copied.
-_COPIED = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
+_COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
+_LONGEST = 6  # characters with an abbreviation and what is before it
+_LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
+_FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
+_MOST_WORDS = 1000  # of which fewer than one has an apostrophe in a language without apostrophes
 _LEARNED = 2000  # sources of training with a bracket, from which on the model translates it itself
 
 
@@ -76,6 +80,7 @@ class SentenceReader:
         self._slots = SLOTS[: tokenizer.slots]
         # Where sources keep their case, capitals may be those of common words, as in German.
         self._keeps_names = bool(self._slots) and tokenizer.lowercases
+        self._reads_unspaced = is_unspaced(language)
         self._brackets = frozenset[str]()
         if takes_brackets:
             self._brackets = _list_unlearned_brackets(tokenizer, words)
@@ -145,40 +150,46 @@ class SentenceReader:
                 knows their words: where their letter case is lost otherwise.
         """
         spans, terms, stays = self._find_terms(text, list(find_spans(text)))
+        unspelled = self._find_unspelled(text, stays)
         if self._words is not None and self._keeps_names:
-            spans += self._words.find_names(text, stays)
+            spans += self._words.find_names(text, [*stays, *unspelled])
         for begin, end, term, _ in terms:
             if term.is_kept and (keeps_terms or not self._is_known(term.source)):
                 spans.append((begin, end))
-        unspelled = self._find_unspelled(text, spans, [(term.begin, term.end) for term in terms])
-        return sorted([*spans, *unspelled])
+        room = max(len(self._slots) - len(spans), 0)  # the others are more likely to be needed
+        return sorted([*spans, *unspelled[:room]])
 
-    def _find_unspelled(
-        self, text: str, spans: Sequence[Range], terms: Sequence[Range]
-    ) -> list[Range]:
-        """Return the words and symbols outside of spans and terms that are read as bytes.
+    def _find_unspelled(self, text: str, stays: Sequence[Range]) -> list[Range]:
+        """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.
 
-        A single letter of a script without spaces stays: it is a part of a word.
+        Those with nothing but a space between them are one. Abbreviations that a symbol touches
+        belong to it, as in AT&T.
         """
         signs = {sign for sign in {*text} if not (sign.isspace() or self._speller.can_spell(sign))}
         if not signs or not self._slots:
             return []
-        is_kept, is_term = make_overlap_test(spans), make_overlap_test(terms)
+        overlaps = make_overlap_test(stays)
         found: list[Range] = []
         for begin, end in find_words(text):
-            first = text[begin]
-            is_copied = first.isalnum() or category(first)[0] == "S" or first in _COPIED
-            is_free = not (is_kept(begin, end) or is_term(begin, end))
-            if signs.isdisjoint(text[begin:end]) or not (is_copied and is_free):
+            word = text[begin:end]
+            if signs.isdisjoint(word) or overlaps(begin, end) or not self._may_copy(word, signs):
                 continue
-            if found and found[-1][1] == begin and not is_spaced_alnum(first):
+            if not word[0].isalnum():
+                begin, end = _add_abbreviations(text, begin, end)
+            if found and (begin <= found[-1][1] or text[found[-1][1] : begin] == " "):
                 begin = found.pop()[0]
             found.append((begin, end))
-        return [
-            (begin, end)
-            for begin, end in found
-            if end - begin > 1 or not is_unspaced_letter(text[begin])
-        ]
+        return found
+
+    def _may_copy(self, word: str, unspelled: Collection[str]) -> bool:
+        """Whether a word or a mark that the model cannot spell means the same in any language."""
+        if not word[0].isalnum():
+            return category(word[0])[0] == "S" or word[0] in _COPIED_MARKS
+        if is_unspaced_letter(word[0]) and self._reads_unspaced:
+            return False  # a letter of a longer word
+        is_known = self._words is not None and word.lower() in self._words.counts
+        letters = [sign in unspelled for sign in word if sign.isalnum()]
+        return not is_known and 2 * sum(letters) >= len(letters)
 
     def _has_names(self, title: str) -> bool:
         """Whether a text with the capitals of a title may be a list of names."""
@@ -223,11 +234,27 @@ class SentenceReader:
         return [span for span in spans if span not in dropped], terms, stays
 
 
+def _add_abbreviations(text: str, begin: int, end: int) -> Range:
+    """Return characters [begin, end) of a symbol with the capitals beside it."""
+    before = _LAST_CAPITALS.search(text[max(begin - _LONGEST, 0) : begin])
+    after = _FIRST_CAPITALS.match(text, end)
+    return begin - len(before[0]) if before else begin, after.end() if after else end
+
+
 def _list_unlearned_brackets(tokenizer: Tokenizer, words: SourceWords | None) -> frozenset[str]:
-    """Return the opening brackets and quotation marks that a model has not learned to translate."""
+    """Return the opening brackets and quotation marks that a model has not learned to translate.
+
+    Where words have apostrophes, these are not told from single quotation marks.
+    """
+    counts = {} if words is None else words.counts
+    apostrophes = sum(count for word, count in counts.items() if "'" in word or "’" in word)
+    has_apostrophes = words is None or _MOST_WORDS * apostrophes > sum(counts.values())
     return frozenset(
         sign
         for sign, closing in PAIRS.items()
-        if not (has_sign(tokenizer, sign) and has_sign(tokenizer, closing))
-        or (words is not None and words.brackets.get(sign, 0) < _LEARNED)
+        if not (has_apostrophes and sign in "'‘")
+        and (
+            not (has_sign(tokenizer, sign) and has_sign(tokenizer, closing))
+            or (words is not None and words.brackets.get(sign, 0) < _LEARNED)
+        )
     )

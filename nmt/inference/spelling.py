@@ -17,12 +17,15 @@ _SUBSTITUTES = {
     ";": ",",
 }
 _SIGNS = "".join(_SUBSTITUTES)
+# Stress, vowels and other marks on Latin, Greek, Cyrillic, Hebrew and Arabic letters.
+_MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
 _CHANGED = re.compile(
     r"(?P<clause> [—–―] |(?<=\w)… (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # a dash or an ellipsis as a comma
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
     rf"|(?P<sign>[{_SIGNS}])"
+    rf"|(?P<letter>\w)(?P<marks>[{_MARKS}]+)"
     # Behind a slot, a word would have other pieces than behind a space.
     rf"|(?P<joint>(?<={_SLOT})(?=[^\W\d_])|(?<=[^\W\d_])(?={_SLOT}))"
 )
@@ -58,13 +61,13 @@ class Speller:
             if sign not in known and known.issuperset(other)
         }
 
-    def can_spell(self, sign: str) -> bool:
-        """Whether a sign, or what is read in its place, is not read as bytes."""
-        if sign not in self._spelled:
-            [ids] = self._tokenizer.encode([f"a{self._substitutes.get(sign, sign)}"])
+    def can_spell(self, character: str) -> bool:
+        """Whether pieces other than bytes spell a character, or what is read in its place."""
+        if character not in self._spelled:
+            [ids] = self._tokenizer.encode([self._substitutes.get(character, character)])
             pieces = self._tokenizer.pieces(ids)
-            self._spelled[sign] = UNK not in ids and not any(map(_BYTE.fullmatch, pieces))
-        return self._spelled[sign]
+            self._spelled[character] = UNK not in ids and not any(map(_BYTE.fullmatch, pieces))
+        return self._spelled[character]
 
     def spell(self, text: str) -> Spelling:
         """Return a text with slots as it is encoded."""
@@ -83,6 +86,10 @@ class Speller:
         if match["joint"] is not None:
             neighbors = text[match.start() - 1 : match.start() + 1]
             return "" if any(map(is_unspaced_letter, neighbors)) else " "
+        if match["marks"]:  # those that no piece has are left out of words that pieces spell
+            if not self.can_spell(match["letter"]):
+                return match[0]
+            return match["letter"] + "".join(filter(self.can_spell, match["marks"]))
         if sign not in self._substitutes:
             return match[0]
         if match["clause"]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
-from nmt.text.scripts import is_spaced_alnum
+from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
 from nmt.text.spans import find_spans, make_overlap_test
 from nmt.text.tags import SEPARATORS, Span, TaggedText, take_out
 
@@ -168,12 +168,25 @@ def _separates_before(opening: re.Match[str]) -> bool:
     """Whether a word would touch what comes before an opening bracket without it."""
     before = opening.string[max(opening.start() - 2, 0) : opening.start()]
     follows_bracket = before[-1:] in _CLOSING and len(before.strip()) == 2
-    return _follows_word(opening) or before[-1:] in SEPARATORS or follows_bracket
+    inner = opening.string[opening.end() : opening.end() + 1]
+    return (
+        _follows_word(opening)
+        or before[-1:] in SEPARATORS
+        or follows_bracket
+        or _are_unspaced(before[-1:], inner)
+    )
 
 
 def _separates_behind(closing: re.Match[str]) -> bool:
     """Whether a word would touch what comes behind a closing bracket without it."""
-    return _precedes_word(closing) or closing.string[closing.end() : closing.end() + 1] in _OPENING
+    after = closing.string[closing.end() : closing.end() + 1]
+    inner = closing.string[closing.start() - 1 : closing.start()]
+    return _precedes_word(closing) or after in _OPENING or _are_unspaced(inner, after)
+
+
+def _are_unspaced(*neighbors: str) -> bool:
+    """Whether the letters on both sides of a bracket are of scripts without spaces."""
+    return all(map(is_unspaced_letter, neighbors))
 
 
 def _follows_word(sign: re.Match[str]) -> bool:

@@ -64,6 +64,11 @@ def extends_character(sign: str) -> bool:
     return category(sign)[0] == "M" or sign in JOINERS
 
 
+def is_unspaced(language: str) -> bool:
+    """Whether a language, a BCP 47 tag, is written without spaces between words."""
+    return primary_subtag(language) in _UNSPACED_LANGUAGES
+
+
 def is_unspaced_letter(character: str) -> bool:
     """Whether a character is a letter of a script without spaces between words."""
     return _UNSPACED_LETTER.match(character) is not None

@@ -214,6 +214,8 @@ def space_slots(source: str, text: str, values: Sequence[str]) -> str:
         is_tag = bool(_TAG.match(values[SLOTS.index(slot)]))
         joins_left = is_tag or _have_equal(_LAST_WORD, source_before, before)
         joins_right = is_tag or _have_equal(_FIRST_WORD, source_after, after)
+        if follows_word and precedes_word:  # as in brothers/sisters
+            before, after = before.rstrip(), after.lstrip()
         if is_spaced_alnum(before[-1:]) and not follows_word:
             before += " "
         elif _TOUCHED.search(source_before) and not precedes_word and joins_left:

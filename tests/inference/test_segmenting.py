@@ -19,7 +19,7 @@ from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
 from nmt.inference.segments import Segment
-from nmt.inference.spelling import has_sign
+from nmt.inference.spelling import Speller, has_sign
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import clean_text
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
@@ -516,6 +516,17 @@ def test_brackets_that_the_model_has_not_learned_are_taken_out() -> None:
     assert read(None).brackets.tags == many.brackets.tags == (("(", ")"),)
 
 
+def test_apostrophes_are_no_quotation_marks(slotted: Tokenizer) -> None:
+    def read(counts: dict[str, int]) -> Segment:
+        words = SourceWords(counts)
+        segmenter = Segmenter(slotted, 63, language="es", words=words, carries_tags=True)
+        return segmenter.segment("Hoy 'hace' frío.").segments[0]
+
+    counts = {"hoy": 999, "hace": 999, "frío": 999}
+    assert read(counts).brackets.tags == (("'", "'"),)
+    assert read(counts | {"don't": 9}).brackets.tags == ()
+
+
 def test_what_is_copied_and_what_is_cut_keep_their_brackets(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 12, unit="line", carries_tags=True)
     [copied] = segmenter.segment("12 (13) 14").segments
@@ -530,9 +541,8 @@ def test_signs_that_no_piece_spells_are_kept_spans(slotted: Tokenizer) -> None:
     """Its vocabulary has a full stop, and none of the other signs."""
     segmenter = Segmenter(slotted, 63, language="es")
     [segment] = segmenter.segment("Él/ella hace 3 + §§ frío.").segments
-    assert segment.spans == ("/", "3", "+")
+    assert segment.spans == ("/", "3", "+ §§")
     assert segment.full_text == "Él/ella hace 3 + §§ frío."
-    assert segment.text.count("§") == 2, "there are three slots"
     [segment] = segmenter.segment("Hoy; mañana no.").segments
     assert segment.spans == (), "a semicolon is read as a comma"
     with_terms = segmenter.with_glossary(Glossary([Term("c++", "C++")], ("es", "en")))
@@ -545,13 +555,33 @@ def test_words_of_other_scripts_are_kept_spans(slotted: Tokenizer) -> None:
     for text, spans in (
         ("Hoy москва no.", ("москва",)),
         ("Hoy 東京 no दिल्ली.", ("東京", "दिल्ली")),
-        ("Hoy 東 no.", ()),
+        ("Hoy 東 москва.", ("東 москва",)),
+        ("Hoy x́ w͓ no.", ()),
         ("Hoy hace frío.", ()),
     ):
         [segment] = segmenter.segment(text).segments
         assert (segment.spans, segment.full_text) == (spans, text)
     [segment] = segmenter.segment("我喜欢看东京塔。").segments
     assert segment.is_copied
+    [segment] = Segmenter(slotted, 63, language="zh").segment("我喜欢看东京塔。").segments
+    assert segment.spans == ()
+
+
+def test_known_words_and_those_with_few_rare_letters_stay(slotted: Tokenizer) -> None:
+    """No piece has ü."""
+    words = SourceWords({"ü": 3, "hoy": 90})
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    assert not Speller(slotted).can_spell("ü")
+    for text, spans in (("Hoy vergüenza.", ()), ("Hoy ü.", ()), ("Hoy üü.", ("üü",))):
+        assert segmenter.segment(text).segments[0].spans == spans
+
+
+def test_symbols_leave_slots_to_other_spans(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, language="es")
+    [segment] = segmenter.segment("Hoy & no + 5 = https://a.com/b").segments
+    assert segment.spans == ("&", "5", "https://a.com/b")
+    [segment] = segmenter.segment("En AT&T, C++ e I+D.").segments
+    assert segment.spans == ("AT&T", "C++", "I+D")
 
 
 def test_without_slots_signs_are_text(tokenizer: Tokenizer) -> None:

@@ -55,6 +55,7 @@ def typographic() -> Tokenizer:
         ("Hoy hace frío.", "Hoy hace frío."),
         (f"La {A}casa{B} es {A}.", f"La {A} casa {B} es {A}."),
         (f"我{A}是{B}", f"我{A}是{B}"),
+        ("La cas\u0338a म\u0338.", "La casa म\u0338."),  # marks that no piece has
         ("", ""),
     ],
 )

@@ -42,6 +42,7 @@ def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> 
         ("f(x) [!] () :)", "f(x) [!] () :)", []),
         ("lee `(a b)` y [[a]]", "lee `(a b)` y [[a]]", []),
         ("a (b] c", "a (b] c", []),
+        ("東京(日本)に (住む)", "東京(日本)に 住む", [("(", ")")]),
         ("(a b [c d) e", "a b [c d e", [("(", ")")]),
         ("pan,(leche) (y) agua", "pan,(leche) (y) agua", []),
         ("“el libro”(nuevo) «a»", "“el libro”(nuevo) a", [("«", "»")]),
