@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +19,9 @@ class WordTranslator:
 
     decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
     has_attention = True
+    glossaries: Mapping[str, Any] = MappingProxyType({})
 
-    def segment(self, text: str) -> Any:
+    def segment(self, text: str, *_: object) -> Any:
         from nmt.inference.segments import Segment, SegmentedText
 
         parts = [part for part in text.split("|") if part]
@@ -27,9 +29,9 @@ class WordTranslator:
             tuple(Segment(np.zeros(len(part), np.int32), part) for part in parts), ""
         )
 
-    def join(self, text: Any, hypotheses: list[Any], n_best: int) -> Any:
-        one = SimpleNamespace(text="", log_prob=0.0, score=0.0, lost_spans=())
-        return SimpleNamespace(translations=[one], sentences=[])
+    def join_all(self, segmented: Sequence[Any], *_: object) -> list[Any]:
+        one = SimpleNamespace(text="", log_prob=0.0, score=0.0, lost_spans=(), terms=())
+        return [SimpleNamespace(translations=[one], sentences=[]) for _ in segmented]
 
     def hypotheses(self, segments: list[Any], *, n_best: int, **_: Any) -> list[list[Any]]:
         one = [SimpleNamespace(text="a", log_prob=-1.0, score=-0.5) for _ in range(n_best)]

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import fuzz
 import pytest
+from fuzz_serving import BODIES, prepare_requests
 
 
 def test_what_to_install_is_said_in_one_line(
@@ -51,3 +52,26 @@ def test_a_finding_is_kept(
     [(path, reason)] = fuzz.fuzz_target("reading", tmp_path, 300, 0).findings
     assert path.is_file()
     assert reason.startswith("AssertionError at tests/fuzz/fuzz_data.py:")
+
+
+class Bytes:
+    """Draws the first of all choices, and then given bytes, as `atheris.FuzzedDataProvider` does."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def ConsumeIntInRange(self, first: int, last: int) -> int:  # noqa: N802
+        return first
+
+    def remaining_bytes(self) -> int:
+        return len(self.content)
+
+    def ConsumeBytes(self, count: int) -> bytes:  # noqa: N802
+        return self.content[:count]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_the_service_that_is_fuzzed_answers(body: str, tmp_path: Path) -> None:
+    """Its translator stands in for a real one, whose methods may change."""
+    check, _ = prepare_requests(tmp_path)
+    check(Bytes(body.encode()))
