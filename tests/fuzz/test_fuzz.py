@@ -55,7 +55,7 @@ def test_a_finding_is_kept(
 
 
 class Bytes:
-    """Draws the first of all choices, and then given bytes, as `atheris.FuzzedDataProvider` does."""
+    """Draws the first of all choices, then given bytes: an `atheris.FuzzedDataProvider`."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
