@@ -33,10 +33,10 @@ Range = tuple[int, int]  # characters [begin, end)
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
 # Punctuation that is the same in every language; other marks, such as ¿, are not copied.
 _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
-_LONGEST = 6  # characters with an abbreviation and what is before it
+_MOST_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
-_MOST_WORDS = 1000  # of which fewer than one has an apostrophe in a language without apostrophes
+_WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
 _LEARNED = 2000  # sources of training with a bracket, from which on the model translates it itself
 
 
@@ -175,7 +175,8 @@ class SentenceReader:
             if signs.isdisjoint(word) or overlaps(begin, end) or not self._may_copy(word, signs):
                 continue
             if not word[0].isalnum():
-                begin, end = _add_abbreviations(text, begin, end)
+                extended = _add_abbreviations(text, begin, end)
+                begin, end = (begin, end) if overlaps(*extended) else extended
             if found and (begin <= found[-1][1] or text[found[-1][1] : begin] == " "):
                 begin = found.pop()[0]
             found.append((begin, end))
@@ -236,7 +237,7 @@ class SentenceReader:
 
 def _add_abbreviations(text: str, begin: int, end: int) -> Range:
     """Return characters [begin, end) of a symbol with the capitals beside it."""
-    before = _LAST_CAPITALS.search(text[max(begin - _LONGEST, 0) : begin])
+    before = _LAST_CAPITALS.search(text[max(begin - _MOST_BEFORE, 0) : begin])
     after = _FIRST_CAPITALS.match(text, end)
     return begin - len(before[0]) if before else begin, after.end() if after else end
 
@@ -248,7 +249,7 @@ def _list_unlearned_brackets(tokenizer: Tokenizer, words: SourceWords | None) ->
     """
     counts = {} if words is None else words.counts
     apostrophes = sum(count for word, count in counts.items() if "'" in word or "’" in word)
-    has_apostrophes = words is None or _MOST_WORDS * apostrophes > sum(counts.values())
+    has_apostrophes = words is None or _WORDS_PER_APOSTROPHE * apostrophes > sum(counts.values())
     return frozenset(
         sign
         for sign, closing in PAIRS.items()

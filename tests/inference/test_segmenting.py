@@ -582,6 +582,8 @@ def test_symbols_leave_slots_to_other_spans(slotted: Tokenizer) -> None:
     assert segment.spans == ("&", "5", "https://a.com/b")
     [segment] = segmenter.segment("En AT&T, C++ e I+D.").segments
     assert segment.spans == ("AT&T", "C++", "I+D")
+    [segment] = segmenter.segment("Hoy 0×A< no.").segments  # A is a part of another span
+    assert (segment.spans, segment.full_text) == (("0×A", "<"), "Hoy 0×A< no.")
 
 
 def test_without_slots_signs_are_text(tokenizer: Tokenizer) -> None:
