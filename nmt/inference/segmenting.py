@@ -218,13 +218,15 @@ class Segmenter:
             before, _, after = piece.partition(content)
             if self.unit == "sentence":
                 begins_line = not sentences or any(end in space for end in LINE_ENDS)
-                opening, cleaned, closing = split_marks(content, begins_line=begins_line)
+                opening, inside, closing = split_marks(content, begins_line=begins_line)
                 before, after = before + opening, closing + after
+                cleaned = cleaned if inside == content else clean_text(inside)
             read = self._reader.read(cleaned)
             spelling = self._speller.spell(read.slotted.text)
             behind = add_context("", previous)
             sentences.append(_Sentence(*read, spelling, tag, space + before, behind))
-            previous.append(to_context(self._reader.remove_brackets(clean_text(content))))
+            if self.context:
+                previous.append(to_context(self._reader.remove_brackets(clean_text(content))))
             space = after
         return sentences, space
 

@@ -62,7 +62,7 @@ class Speller:
         }
 
     def can_spell(self, character: str) -> bool:
-        """Whether pieces other than bytes spell a character, or what is read in its place."""
+        """Whether a tokenizer spells a character, or its substitute, without byte pieces."""
         if character not in self._spelled:
             [ids] = self._tokenizer.encode([self._substitutes.get(character, character)])
             pieces = self._tokenizer.pieces(ids)

@@ -21,9 +21,10 @@ PAIRS = {
 }
 # The end of a link in Markdown closes its text.
 _SIGN = re.compile(r"\]\([^()\s]+\)|[()\[\]«»“”„\"‘’']|\*{1,2}|~{1,2}|(?<!_)_(?!_)")
+_ALL = frozenset(PAIRS)
 _CLOSING = frozenset(PAIRS.values())
-_TIGHT = frozenset("\"'’*_~")  # touch what is inside, and no word outside
-_OPENING = frozenset("([{«“„‘¿¡<")  # between them and what comes before, there is a space
+_TIGHT = frozenset("\"'’*_~")  # without a space on the inner side, and a word on the outer one
+_OPENING = frozenset("([{«“„‘¿¡<")  # between a word and one of them, there is a space
 _DEEPEST = 8  # opened brackets that a sign may close
 
 _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
@@ -47,7 +48,7 @@ _ENCLOSED = re.compile(
 
 
 def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
-    """Return the marks before a sentence, itself, cleaned, and the marks behind it.
+    """Return the marks before a sentence, the sentence, and the marks behind it.
 
     A final mark behind the closing one moves into a sentence without a final mark: «Sí». → Sí.
 
@@ -60,17 +61,17 @@ def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
     sentence = sentence[len(before) :]
     match = _ENCLOSED.fullmatch(sentence)
     if match is None:
-        return before, clean_text(sentence), ""
+        return before, sentence, ""
     opening, closing, final = filter(lambda each: each is not None, match.groups())
     stop = len(sentence) - len(final)
     inside = sentence[len(opening) : stop - len(closing)]
     if (0, stop) in find_spans(sentence) or not clean_text(inside):  # such as *|NAME|*
-        return before, clean_text(sentence), ""
+        return before, sentence, ""
     if inside.rstrip().endswith((".", "!", "?", "…")):
         closing += final
     else:
         inside += final
-    return before + opening, clean_text(inside), closing
+    return before + opening, inside, closing
 
 
 def read_brackets(sentence: str, signs: frozenset[str], terms: Sequence[Span] = ()) -> TaggedText:
@@ -118,7 +119,7 @@ def remove_brackets(text: str, brackets: Sequence[tuple[str, str]]) -> str:
 
 def list_brackets(sentence: str) -> set[str]:
     """Return the opening signs of the brackets of a sentence."""
-    return {start[0][0] for start, _ in _match_brackets(sentence, frozenset(PAIRS))}
+    return {start[0][0] for start, _ in _match_brackets(sentence, _ALL)}
 
 
 def _match_brackets(
@@ -165,7 +166,7 @@ def _may_open(sign: re.Match[str]) -> bool:
 
 
 def _separates_before(opening: re.Match[str]) -> bool:
-    """Whether a word would touch what comes before an opening bracket without it."""
+    """Whether an opening bracket is all that separates what is inside from what is before."""
     before = opening.string[max(opening.start() - 2, 0) : opening.start()]
     follows_bracket = before[-1:] in _CLOSING and len(before.strip()) == 2
     inner = opening.string[opening.end() : opening.end() + 1]
@@ -178,7 +179,7 @@ def _separates_before(opening: re.Match[str]) -> bool:
 
 
 def _separates_behind(closing: re.Match[str]) -> bool:
-    """Whether a word would touch what comes behind a closing bracket without it."""
+    """Whether a closing bracket is all that separates what is inside from what is behind."""
     after = closing.string[closing.end() : closing.end() + 1]
     inner = closing.string[closing.start() - 1 : closing.start()]
     return _precedes_word(closing) or after in _OPENING or _are_unspaced(inner, after)

@@ -160,7 +160,7 @@ def _find_separating(text: str, elements: Mapping[Span, Span]) -> set[Span]:
 
 
 def remove_tags(text: str, tags: Sequence[tuple[str, str]]) -> str:
-    """Return a beginning of a text without the tags of elements, of which the last may be cut."""
+    """Return the prefix of a text without the tags of elements; a tag may be cut at its end."""
     for tag in dict.fromkeys(chain.from_iterable(tags)):
         text = text.replace(tag, "")
     return _CUT_TAG.sub("", text) if tags else text

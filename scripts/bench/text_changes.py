@@ -125,7 +125,7 @@ def insert_one(text: str, rng: random.Random, words: Sequence[str]) -> str:
 
 
 def strip_marks(text: str) -> str:
-    """Return a text without tags, brackets and what was inserted, and without marks around it."""
+    """Return a text without what `CHANGES` and `MARKED` add to it."""
     return " ".join(_ADDED.sub("", text).strip(f"{QUOTES}—●[] ").split())
 
 
