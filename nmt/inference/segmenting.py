@@ -120,7 +120,7 @@ class Segmenter:
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
-        self._speller = Speller(tokenizer)
+        self._speller = Speller(tokenizer, language, words)
         self._reader = SentenceReader(
             tokenizer, words, self._speller, language=language, takes_brackets=self._carries_tags
         )

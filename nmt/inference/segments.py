@@ -17,6 +17,7 @@ from nmt.inference.results import Translation, clean_output
 from nmt.inference.spelling import Spelling
 from nmt.text.brackets import remove_brackets
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
+from nmt.text.final_marks import copy_final_marks
 from nmt.text.spans import (
     SLOTS,
     find_spans,
@@ -189,6 +190,8 @@ class SegmentWriter:
             text = space_slots(segment.text, text, segment.spans)
         begin = len(prefix.text) if text.startswith(prefix.text) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])
+        if len(text) > begin:
+            text = copy_final_marks(segment.text, text)
         if count:
             text = restore_spans(space_slots(segment.text, text, segment.spans), segment.spans)[0]
         begin_text = show_spans(prefix.text, segment.spans)

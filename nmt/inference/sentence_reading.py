@@ -37,7 +37,6 @@ _MOST_BEFORE = 6  # characters before a symbol that are searched for an abbrevia
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
-_LEARNED = 2000  # sources of training with a bracket, from which on the model translates it itself
 
 
 class ReadSentence(NamedTuple):
@@ -211,13 +210,16 @@ class SentenceReader:
     def _find_terms(
         self, text: str, spans: list[Range]
     ) -> tuple[list[Range], list[TermMatch], list[Range]]:
-        """Return the spans of a text that are kept, its terms, and the characters of all of them.
+        """Return the spans of a text that are kept, its terms, and the characters that stay.
+
+        These are the spans, the terms and the abbreviations that are spelled as words.
 
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
         """
+        abbreviations = [(each.begin, each.end) for each in self._speller.find_abbreviations(text)]
         if self._glossary is None:
-            return spans, [], spans
+            return spans, [], [*spans, *abbreviations]
         begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
         terms: list[TermMatch] = []
         inside, dropped = set[Range](), set[Range]()
@@ -232,7 +234,8 @@ class SentenceReader:
                 if match.term.is_kept or not values <= in_target:
                     dropped.update(shared)
         stays = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
-        return [span for span in spans if span not in dropped], terms, stays
+        kept = [span for span in spans if span not in dropped]
+        return kept, terms, [*stays, *abbreviations]
 
 
 def _add_abbreviations(text: str, begin: int, end: int) -> Range:
@@ -256,6 +259,6 @@ def _list_unlearned_brackets(tokenizer: Tokenizer, words: SourceWords | None) ->
         if not (has_apostrophes and sign in "'‘")
         and (
             not (has_sign(tokenizer, sign) and has_sign(tokenizer, closing))
-            or (words is not None and words.brackets.get(sign, 0) < _LEARNED)
+            or (words is not None and not words.teaches(sign))
         )
     )

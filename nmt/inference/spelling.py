@@ -1,4 +1,4 @@
-"""How sentences are spelled for a tokenizer: with signs it knows, and slots apart from words."""
+"""How sentences are spelled for a model: with signs and words it knows, slots apart from words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from typing import NamedTuple
 
 from nmt.data.tokenizer import UNK, Tokenizer
-from nmt.text.scripts import is_unspaced_letter
+from nmt.text.abbreviations import Abbreviations, Replacement
+from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, simplify_marks, split_final_marks
+from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter
+from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
 
 # Substitutes of signs that are missing from a vocabulary: their bytes mean nothing to a model.
@@ -22,7 +25,8 @@ _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
 _CHANGED = re.compile(
-    r"(?P<clause> [—–―] |(?<=\w)… (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # a dash or an ellipsis as a comma
+    r"(?P<clause> [—–―] )|(?P<ellipsis>(?<=\w)(?:…|\.{3}) (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # as a comma
+    r"|(?P<first>[¿¡]{2,})"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
     rf"|(?P<sign>[{_SIGNS}])"
     rf"|(?P<letter>\w)(?P<marks>[{_MARKS}]+)"
@@ -48,17 +52,27 @@ class Speller:
 
     Args:
         tokenizer: a sign is replaced if no piece has it, and pieces have its substitute.
+        language: BCP 47 tag of the sentences, for their abbreviations.
+        words: of the training sources: abbreviations, ellipses and final marks that these hardly
+            have are replaced. None: not known.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        language: str = UNKNOWN_LANGUAGE,
+        words: SourceWords | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
+        self._words = words
+        self._abbreviations = Abbreviations(language, words)
         self._spelled: dict[str, bool] = {}
-        signs = {*_SIGNS, *"".join(_SUBSTITUTES.values())}
-        known = {sign for sign in signs if has_sign(tokenizer, sign)}
+        signs = {*_SIGNS, *"".join(_SUBSTITUTES.values()), *CLAUSE_MARKS}
+        self._known = {sign for sign in signs if has_sign(tokenizer, sign)}
         self._substitutes = {
             sign: other
             for sign, other in _SUBSTITUTES.items()
-            if sign not in known and known.issuperset(other)
+            if sign not in self._known and self._known.issuperset(other)
         }
 
     def can_spell(self, character: str) -> bool:
@@ -69,27 +83,61 @@ class Speller:
             self._spelled[character] = UNK not in ids and not any(map(_BYTE.fullmatch, pieces))
         return self._spelled[character]
 
+    def find_abbreviations(self, text: str) -> list[Replacement]:
+        """Return the abbreviations of a sentence that are spelled as words."""
+        return list(self._abbreviations.find(text))
+
     def spell(self, text: str) -> Spelling:
         """Return a text with slots as it is encoded."""
         parts: list[str] = []
         origins: list[int] = []
-        end = 0
-        for match in _CHANGED.finditer(text):
-            begin, stop = match.span()
-            parts += [text[end:begin], new := self._substitute(match, text)]
-            origins += [*range(end, begin), *[min(begin, len(text) - 1)] * len(new)]
-            end = stop
-        return Spelling("".join([*parts, text[end:]]), (*origins, *range(end, len(text))))
+        done = 0
+        for begin, end, new in self._find_replacements(text):
+            if begin < done or begin == end == done > 0:  # inside of, or right behind, another one
+                continue
+            parts += [text[done:begin], new]
+            origins += range(done, begin)
+            shares = (begin + at * (end - begin) // len(new) for at in range(len(new)))
+            origins += (min(share, len(text) - 1) for share in shares)
+            done = end
+        return Spelling("".join([*parts, text[done:]]), (*origins, *range(done, len(text))))
+
+    def _find_replacements(self, text: str) -> list[Replacement]:
+        """Return what is replaced, in order, the longest first; some may overlap."""
+        body, marks = split_final_marks(text)
+        simple = simplify_marks(marks)
+        is_read = simple in tuple("?!") or not self._has_learned(marks)
+        found = []
+        end = len(text)
+        if marks != simple and is_read:
+            end = len(body if simple else body.rstrip())
+            found.append(Replacement(end, len(text), simple))
+        found += self._abbreviations.find(text[:end])
+        found += (
+            Replacement(*match.span(), self._substitute(match, text))
+            for match in _CHANGED.finditer(text, 0, end)
+        )
+        return sorted(found, key=lambda each: (each.begin, -each.end))
+
+    def _has_learned(self, mark: str) -> bool:
+        """Whether a model has learned an ellipsis or a final mark; if unknown, whether it may."""
+        if self._words is None:
+            return self._known.issuperset(mark)
+        return self._words.teaches(mark if mark in CLAUSE_MARKS else ELLIPSIS)
 
     def _substitute(self, match: re.Match[str], text: str) -> str:
         sign = match[0].strip()
         if match["joint"] is not None:
             neighbors = text[match.start() - 1 : match.start() + 1]
             return "" if any(map(is_unspaced_letter, neighbors)) else " "
+        if match["first"]:
+            return next(mark for mark in "¿¡" if mark in sign)
         if match["marks"]:  # those that no piece has are left out of words that pieces spell
             if not self.can_spell(match["letter"]):
                 return match[0]
             return match["letter"] + "".join(filter(self.can_spell, match["marks"]))
+        if match["ellipsis"]:
+            return match[0] if self._has_learned(sign) else ", "
         if sign not in self._substitutes:
             return match[0]
         if match["clause"]:

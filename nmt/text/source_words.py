@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
+from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, list_unusual_marks
 from nmt.text.known_words import KnownWords
 from nmt.text.scripts import PLAIN_WORD
 from nmt.text.spans import make_overlap_test
@@ -35,6 +36,8 @@ _LONGEST_UNIT = 4  # letters: mins, kgs, dto
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
 _LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
+_SIGNS = (*PAIRS, *CLAUSE_MARKS, ELLIPSIS)  # that are counted
+_LEARNED = 2000  # sources with a sign, from which on a model translates it itself
 _MIN_MODELED = 1000  # words; with fewer, spelling and names cannot be judged
 
 
@@ -43,14 +46,15 @@ class SourceWords:
 
     Args:
         counts: word -> occurrences.
-        brackets: opening sign, of `nmt.text.brackets.PAIRS` -> texts that have such brackets.
+        signs: texts that have the brackets of an opening sign, of `nmt.text.brackets.PAIRS`, or a
+            mark, see `nmt.text.final_marks.list_unusual_marks`.
     """
 
     def __init__(
-        self, counts: Mapping[str, int], brackets: Mapping[str, int] = MappingProxyType({})
+        self, counts: Mapping[str, int], signs: Mapping[str, int] = MappingProxyType({})
     ) -> None:
         self.counts = counts
-        self.brackets = brackets
+        self.signs = signs
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> SourceWords:
@@ -58,21 +62,15 @@ class SourceWords:
         distinct = set(texts)
         counts = Counter(word.lower() for text in distinct for word in _WORD.findall(text))
         cased = {word: n for word, n in counts.items() if word.upper() != word}
-        brackets = Counter(sign for text in distinct for sign in list_brackets(text))
-        return cls._most_frequent(cased, brackets)
+        signs = Counter(sign for text in distinct for sign in _list_signs(text))
+        return cls(_keep_most_frequent(cased), dict(sorted(signs.items())))
 
     def merge(self, other: SourceWords) -> SourceWords:
         """Return the words of both."""
-        counts, brackets = Counter(self.counts), Counter(self.brackets)
+        counts, signs = Counter(self.counts), Counter(self.signs)
         counts.update(other.counts)
-        brackets.update(other.brackets)
-        return self._most_frequent(counts, brackets)
-
-    @classmethod
-    def _most_frequent(cls, counts: Mapping[str, int], brackets: Mapping[str, int]) -> SourceWords:
-        """Return the most frequent words, in an order that does not depend on that of the texts."""
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls(dict(ranked[:MAX_WORDS]), dict(sorted(brackets.items())))
+        signs.update(other.signs)
+        return SourceWords(_keep_most_frequent(counts), dict(sorted(signs.items())))
 
     @classmethod
     def load(cls, folder: Path) -> SourceWords | None:
@@ -85,18 +83,22 @@ class SourceWords:
         try:
             fields = path.read_text(encoding="utf-8").split()  # no word has white space
             counts = dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
-            brackets = {sign: counts.pop(sign) for sign in PAIRS if sign in counts}
-            return cls(counts, brackets)
+            signs = {sign: counts.pop(sign) for sign in _SIGNS if sign in counts}
+            return cls(counts, signs)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise UserError(f"{path} is damaged: {error}") from error
 
     def save(self, folder: Path) -> None:
-        """Write the words, then the brackets, into a folder, a line each: word TAB occurrences."""
-        items = chain(self.counts.items(), self.brackets.items())
+        """Write the words, then the signs, into a folder, a line each: word TAB occurrences."""
+        items = chain(self.counts.items(), self.signs.items())
         lines = (f"{word}\t{count}\n" for word, count in items)
         (folder / WORDS_FILE).write_text("".join(lines), encoding="utf-8")
+
+    def teaches(self, sign: str) -> bool:
+        """Whether enough sources have a sign for a model to learn its translation."""
+        return self.signs.get(sign, 0) >= _LEARNED
 
     def correct(
         self, text: str, spans: Sequence[tuple[int, int]], *, accents_only: bool = False
@@ -214,6 +216,17 @@ class SourceWords:
     @cached_property
     def _known(self) -> KnownWords:
         return KnownWords(self.counts)
+
+
+def _keep_most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the most frequent words, in an order that does not depend on that of the texts."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return dict(ranked[:MAX_WORDS])
+
+
+def _list_signs(text: str) -> set[str]:
+    """Return the brackets and marks of a text that are counted."""
+    return list_brackets(text) | list_unusual_marks(text)
 
 
 def _may_be_abbreviation(text: str, begin: int, end: int) -> bool:

@@ -19,6 +19,7 @@ from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, Sea
 from nmt.inference.engines import Engines
 from nmt.inference.segments import _find_edge, show_spans
 from nmt.text.cleaning import clean_text
+from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
 
 A, B, C = SLOTS[:3]
@@ -176,6 +177,15 @@ def test_a_mark_behind_a_quotation_is_translated_inside(tokenizer: Tokenizer) ->
     translator, engine = translator_of(tokenizer)
     assert translator.translate(["- «No lo sé»."]) == ["- «No lo sé.»"]
     assert engine.sources == ["no lo sé."]
+
+
+def test_a_translation_ends_as_its_source(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer, words=SourceWords({"no": 9}))
+    source = "no sé...\n¡¡ven!!!\ntom dijo; "
+    assert translator.translate([source]) == ["no sé...\n¡ven!!!\ntom dijo; "]
+    assert sorted(engine.sources) == ["no sé.", "tom dijo", "¡ven!"]
+    [[translation]] = translator.hypotheses(["no sé..."], prefix="no sé.")
+    assert translation.text == "no sé."
 
 
 def test_bytes_that_are_no_text_are_left_out(tokenizer: Tokenizer) -> None:

@@ -67,12 +67,12 @@ def test_long_texts_are_cut_after_sentences_then_clauses_then_words(tokenizer: T
     assert (
         " ".join(texts).split()
         == (
-            "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol, " + "mañana " * 10
+            "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol " + "mañana " * 10
         ).split()
     )
     assert texts[0].startswith("Hoy hace frío.")
     assert any(text.endswith("llover,") for text in texts)
-    assert any(text.endswith("sol,") for text in texts)  # the tokenizer has no semicolon
+    assert any(text.endswith("sol") for text in texts)  # the tokenizer has no semicolon
 
 
 @pytest.mark.filterwarnings("ignore:a text of")

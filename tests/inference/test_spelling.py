@@ -13,6 +13,7 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.inference.segmenting import Segmenter
 from nmt.inference.spelling import Speller
 from nmt.text.cleaning import clean_text
+from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
 
 A, B = SLOTS[:2]
@@ -48,7 +49,7 @@ def typographic() -> Tokenizer:
     [
         ("Tom – mi hermano – vive aquí.", "Tom, mi hermano, vive aquí."),
         ("Dijo: “No lo sé”.", 'Dijo: "No lo sé".'),
-        ("l’eau; «ella»…", 'l\'eau, "ella"...'),
+        ("l’eau; «ella»…", 'l\'eau, "ella".'),
         ("Bueno… no sé", "Bueno, no sé"),
         ("Bueno… Ana", "Bueno... Ana"),
         ("2015–2020", "2015-2020"),
@@ -97,3 +98,55 @@ def test_tokens_are_characters_of_the_text_itself(tokenizer: Tokenizer) -> None:
     for (begin, end), piece in zip(spans, tokenizer.pieces(segment.ids), strict=True):
         word = piece.strip("▁")
         assert not word.isalnum() or segment.text[begin:end].strip(f"{SIGNS} ").lower() == word
+
+
+COMMON = dict.fromkeys(["bueno", "no", "sé", "señor", "número"], 100)
+LEARNED = {"…": 2000, ":": 2000}
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled", "if_learned"),
+    [
+        ("Bueno... no sé", "Bueno, no sé", "Bueno... no sé"),
+        ("Bueno... Ana", "Bueno... Ana", "Bueno... Ana"),
+        ("No sé...", "No sé.", "No sé..."),
+        ("No sé:", "No sé", "No sé:"),
+        ("No sé :", "No sé", "No sé :"),
+        ("No sé;", "No sé", "No sé"),
+        ("¡¡No sé!!!", "¡No sé!", "¡No sé!"),
+        ("¡¿No sé?!", "¿No sé?", "¿No sé?"),
+        ("Sr. Bueno, n.º 1:", "Señor Bueno, número 1", "Señor Bueno, número 1:"),
+        (f"Sr. {A}, n.º{B}", f"Señor {A}, número {B}", f"Señor {A}, número {B}"),
+        ("...", "...", "..."),
+    ],
+)
+def test_marks_and_abbreviations_that_training_hardly_has(
+    tokenizer: Tokenizer, text: str, spelled: str, if_learned: str
+) -> None:
+    assert Speller(tokenizer, "es", SourceWords(COMMON)).spell(text).text == spelled
+    assert Speller(tokenizer, "es", SourceWords(COMMON, LEARNED)).spell(text).text == if_learned
+
+
+@given(
+    st.lists(st.sampled_from(["Sr. ", "n.º", "...", "a", " ", ":", A, "! ", "…", "¿"]), max_size=9)
+)
+def test_replaced_words_and_marks_have_origins_in_order(
+    tokenizer: Tokenizer, parts: list[str]
+) -> None:
+    text = "".join(parts)
+    spelled, origins = Speller(tokenizer, "es", SourceWords(COMMON)).spell(text)
+    assert len(spelled) == len(origins)
+    assert list(origins) == sorted(origins)
+    assert all(0 <= origin < len(text) for origin in origins)
+    assert [sign for sign in spelled if sign in SLOTS] == [sign for sign in text if sign in SLOTS]
+
+
+def test_tokens_of_words_are_characters_of_their_abbreviation(tokenizer: Tokenizer) -> None:
+    segmenter = Segmenter(tokenizer, 63, language="es", words=SourceWords(COMMON))
+    [segment] = segmenter.segment("El sr. Bueno:").segments
+    assert segment.ids.tolist() == tokenizer.encode(["El señor Bueno"])[0].tolist()
+    pieces = "".join(tokenizer.pieces(segment.ids))
+    begins = [begin for begin, _ in segment.find_tokens(tokenizer)]
+    assert pieces == "▁El▁señor▁Bueno" or pieces == "▁el▁señor▁bueno"
+    assert {begin for begin in begins if 3 <= begin < 6} != set()
+    assert max(end for _, end in segment.find_tokens(tokenizer)) == len("El sr. Bueno")

@@ -237,12 +237,18 @@ def test_the_most_frequent_words_are_kept() -> None:
     assert len(SourceWords.count(texts).counts) == 100 <= MAX_WORDS
 
 
-def test_texts_with_brackets_are_counted(tmp_path: Path) -> None:
-    words = SourceWords.count(["(aa) (bb) «c»", "(aa) (bb) «c»", "[dd] (ee)", "f) don't"])
-    assert words.brackets == {"(": 2, "[": 1, "«": 1}
+def test_texts_with_brackets_and_unusual_marks_are_counted(tmp_path: Path) -> None:
+    words = SourceWords.count(["(aa) (bb) «c»", "(aa) (bb) «c»", "[dd] (ee)...", "f) don't:"])
+    assert words.signs == {"(": 2, "[": 1, "«": 1, ":": 1, "…": 1}
     assert set(words.counts) == {"aa", "bb", "c", "dd", "ee", "f", "don't"}
     words.merge(words).save(tmp_path)
     loaded = SourceWords.load(tmp_path)
     assert loaded is not None
-    assert loaded.brackets == {"(": 4, "[": 2, "«": 2}
+    assert loaded.signs == {"(": 4, "[": 2, "«": 2, ":": 2, "…": 2}
     assert set(loaded.counts) == {"aa", "bb", "c", "dd", "ee", "f", "don't"}
+
+
+def test_a_sign_of_many_sources_is_learned() -> None:
+    assert SourceWords({}, {"(": 2000}).teaches("(")
+    assert not SourceWords({}, {"(": 1999}).teaches("(")
+    assert not SourceWords({}).teaches("(")

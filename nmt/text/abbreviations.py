@@ -1,0 +1,107 @@
+"""Abbreviations that training sources hardly have, and the words that a model knows instead.
+
+`abbreviations.tsv` lists them by language, with what must follow: "p." is a page only before a
+number, "D." is don only before a name.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.text.scripts import PLAIN_WORD, primary_subtag
+from nmt.text.source_words import SourceWords
+from nmt.text.spans import SLOTS
+
+_FILE = Path(__file__).with_name("abbreviations.tsv")
+_FEWEST = 5  # occurrences of words that are read; rarer ones are seldom translated well
+_RATIO = 5  # times as frequent as the abbreviation are its words, at least
+_LETTERS = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(PLAIN_WORD)
+_FOLLOWING = {
+    "anything": "",
+    "name": r"(?=\s?[A-ZÀ-ÖØ-Þ])",
+    "number": rf"(?=\s?[\d{SLOTS[0]}-{SLOTS[-1]}])",
+    "numeral": r"(?=\s?[IVXLC]+\b)",
+}
+_ANYTHING = "anything"
+
+
+class Abbreviation(NamedTuple):
+    """A line of the table."""
+
+    language: str
+    short: str
+    following: str  # a key of `_FOLLOWING`
+    words: str
+
+
+class Replacement(NamedTuple):
+    """Characters [begin, end) of a text, and what a model reads in their place."""
+
+    begin: int
+    end: int
+    text: str
+
+
+class Abbreviations:
+    """Finds the abbreviations that are read as words.
+
+    Args:
+        language: BCP 47 tag of the texts.
+        words: of the training sources. None: they are not known, so nothing is found.
+    """
+
+    def __init__(self, language: str, words: SourceWords | None) -> None:
+        code = primary_subtag(language)
+        found = [
+            entry
+            for entry in _read_table()
+            if entry.language == code and words is not None and _is_better_known(entry, words)
+        ]
+        found.sort(key=lambda entry: -len(entry.short))  # the longest that matches
+        self._words = [entry.words for entry in found]
+        alternatives = "|".join(f"({_make_pattern(entry)})" for entry in found)
+        self._pattern = re.compile(rf"(?<![\w.])(?:{alternatives})") if found else None
+
+    def find(self, text: str) -> Iterator[Replacement]:
+        """Yield the abbreviations of a sentence, in order.
+
+        The dot of one that ends the sentence stays behind its words.
+        """
+        for match in self._pattern.finditer(text) if self._pattern else ():
+            begin, end = match.span()
+            words = self._words[match.lastindex - 1] if match.lastindex else ""
+            if begin == 0 and match[0][0].isupper():
+                words = words[0].upper() + words[1:]
+            if end < len(text) and (text[end].isalnum() or text[end] in SLOTS):
+                words += " "
+            elif end == len(text) and begin > 0 and match[0].endswith("."):
+                words += "."
+            yield Replacement(begin, end, words)
+
+
+@cache
+def _read_table() -> tuple[Abbreviation, ...]:
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file, dialect="excel-tab")
+    return tuple(Abbreviation(*row) for row in rows)
+
+
+def _make_pattern(entry: Abbreviation) -> str:
+    """Return an expression; where what follows is given, the letter case counts."""
+    short = r"\s?".join(map(re.escape, entry.short.split()))
+    if entry.short[-1].isalpha():
+        short += r"(?!\w)"
+    return f"(?i:{short})" if entry.following == _ANYTHING else short + _FOLLOWING[entry.following]
+
+
+def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:
+    """Whether training sources have the words of an abbreviation, and much more often."""
+    parts = [words.counts.get(part.lower(), 0) for part in _LETTERS.findall(entry.short)]
+    known = min(words.counts.get(word.lower(), 0) for word in _WORD.findall(entry.words))
+    return known >= max(_FEWEST, _RATIO * min(parts))

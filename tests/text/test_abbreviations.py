@@ -1,0 +1,74 @@
+"""Abbreviations that a model reads as words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from nmt.text.abbreviations import _FOLLOWING, Abbreviations, _read_table
+from nmt.text.source_words import SourceWords
+
+WORDS = dict.fromkeys(
+    "señor señora estados unidos por ejemplo página don siglo número calle y otras cosas".split(),
+    50,
+)
+
+
+def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> str:
+    """Return a text with the words of its abbreviations."""
+    found = list(Abbreviations(language, SourceWords(counts)).find(text))
+    for begin, end, words in reversed(found):
+        text = text[:begin] + words + text[end:]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("La Sra. Ruiz y el sr. Gil", "La señora Ruiz y el señor Gil"),
+        ("Sra. Ruiz:", "Señora Ruiz:"),
+        ("Sra.", "Señora"),
+        ("Vive en EE. UU.", "Vive en Estados Unidos."),
+        ("Vive en EE.UU. hoy", "Vive en Estados Unidos hoy"),
+        ("Pan, leche, etc.", "Pan, leche, y otras cosas."),
+        ("fruta (p. ej. peras)", "fruta (por ejemplo peras)"),
+        ("p. 12, p.12", "página 12, página 12"),
+        ("El sr.Gil", "El señor Gil"),
+        ("p. de pan", "p. de pan"),  # no number follows
+        ("D. Juan, el d. siguiente", "Don Juan, el d. siguiente"),
+        ("el s. XX y el s. pasado", "el siglo XX y el s. pasado"),
+        ("c/ Mayor, n.º 3", "calle Mayor, número 3"),
+        ("a.sra. x.p. 3 msr. sra", "a.sra. x.p. 3 msr. sra"),
+        ("", ""),
+    ],
+)
+def test_abbreviations_become_words(text: str, expected: str) -> None:
+    assert read(text) == expected
+
+
+def test_what_training_has_stays() -> None:
+    assert read("Sra. Ruiz", counts={**WORDS, "sra": 11}) == "Sra. Ruiz"
+    assert read("Sra. Ruiz", counts={**WORDS, "sra": 10}) == "Señora Ruiz"
+    assert read("Sra. Ruiz", counts={**WORDS, "señora": 4}) == "Sra. Ruiz"
+
+
+def test_languages_without_a_table_and_unknown_words() -> None:
+    assert read("Sra. Ruiz", "en") == read("Sra. Ruiz", "und") == "Sra. Ruiz"
+    assert read("La Sra. Ruiz", "es-MX") == "La señora Ruiz"
+    assert not list(Abbreviations("es", None).find("Sra. Ruiz"))
+
+
+def test_the_table_is_complete_and_has_no_line_twice() -> None:
+    table = _read_table()
+    assert {entry.language for entry in table} == {"es", "en", "de", "fr", "it", "pt"}
+    assert all(entry.short and entry.words and entry.following in _FOLLOWING for entry in table)
+    keys = [(entry.language, entry.short.lower(), entry.following) for entry in table]
+    assert len(keys) == len(set(keys))
+    every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(5)])
+    examples = {"anything": "", "name": " Ana", "number": " 3", "numeral": " IV"}
+    for entry in table:
+        text = f"x {entry.short}{examples[entry.following]} x"
+        [found] = Abbreviations(entry.language, every).find(text)
+        assert text[found.begin : found.end] == entry.short
+        assert found.text.lower() == entry.words.lower()

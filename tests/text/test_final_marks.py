@@ -1,0 +1,77 @@
+"""Marks at the end of sentences: what a model reads, and how its translation ends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.final_marks import (
+    copy_final_marks,
+    list_unusual_marks,
+    simplify_marks,
+    split_final_marks,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "marks", "simple"),
+    [
+        ("No sé...", "No sé", "...", "."),
+        ("No sé…", "No sé", "…", "."),
+        ("¿Qué?!", "¿Qué", "?!", "?"),
+        ("¡Ven!!!", "¡Ven", "!!!", "!"),
+        ("Nombre:", "Nombre", ":", ""),
+        ("Nombre :", "Nombre ", ":", ""),
+        ("¿Listo?:", "¿Listo?", ":", ""),
+        ("Sí.", "Sí", ".", "."),
+        ("Sí", "Sí", "", ""),
+        ("...", "...", "", ""),
+        (":", ":", "", ""),
+        ("", "", "", ""),
+    ],
+)
+def test_marks_stand_for_one(text: str, body: str, marks: str, simple: str) -> None:
+    assert split_final_marks(text) == (body, marks)
+    assert simplify_marks(marks) == simple
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("No sé...", "I don't know.", "I don't know..."),
+        ("No sé…", "I don't know", "I don't know…"),
+        ("No sé...", "Do I know?", "Do I know?"),  # another kind of sentence
+        ("¡Ven!!!", "Come!", "Come!!!"),
+        ("¡Ven!!!", "Come.", "Come."),
+        ("¿Qué?!", "What?", "What?!"),
+        ("¿Qué?!", "Quoi ?", "Quoi ?!"),
+        ("Nombre:", "Name.", "Name:"),
+        ("Nombre:", "Name", "Name:"),
+        ("Nombre:", "Name:", "Name:"),
+        ("pan;", "bread,", "bread;"),
+        ("A las 5 de la tarde:", "At 5 p.m.", "At 5 p.m.:"),
+        ("Nombre:", "名前。", "名前。"),
+        ("Sí.", "Yes", "Yes"),
+        ("Sí", "Yes.", "Yes."),
+        ("Sí:", "", ""),
+        ("Sí:", "...", "..."),
+    ],
+)
+def test_a_translation_ends_as_its_source(source: str, translation: str, expected: str) -> None:
+    assert copy_final_marks(source, translation) == expected
+    assert copy_final_marks(source, expected) == expected
+
+
+@given(*[st.text(alphabet=st.sampled_from("ab .…!?:;,"), max_size=8)] * 2)
+def test_words_stay(source: str, translation: str) -> None:
+    copied = copy_final_marks(source, translation)
+    body, _ = split_final_marks(translation)
+    assert copied == translation or copied.startswith(body)
+    assert split_final_marks(source)[0] + split_final_marks(source)[1] == source
+
+
+def test_unusual_marks_are_listed() -> None:
+    assert list_unusual_marks("Bueno... no sé:") == {"…", ":"}
+    assert list_unusual_marks("Bueno… no.") == {"…"}
+    assert list_unusual_marks("Hola, Ana: ven; ya.") == set()
