@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
-from unicodedata import combining, normalize
 
+from nmt.text.scripts import strip_accents
+
+_REPEATED = re.compile(r"([^\W\d_])\1{2,}")
 _MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
 _ALPHABET = 64  # letters that a correction may insert
 _MODELED = 20_000  # words that the model of spelling is made of
@@ -35,12 +38,14 @@ class KnownWords:
             most: how many of the most frequent words may replace it, other than with its accents.
         """
         lower = word.lower()
-        bare = _strip_accents(lower)
+        bare = strip_accents(lower)
         best = self._by_bare.get(bare)
         if best == bare != lower:  # odió is not odio
             return word
         if best is not None and best[:-1] == lower[:-1] and f"{lower}s" in self._counts:
             return word  # saludo, of saludos, is not saludó
+        if best is None and _REPEATED.search(bare):
+            best = self._find_shorter(bare)
         if best is None and most and len(lower) <= self._longest + 1:
             edits = {edit for form in {lower, bare} for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
@@ -51,9 +56,15 @@ class KnownWords:
             return word
         return best[0].upper() + best[1:] if word[0].isupper() else best
 
+    def _find_shorter(self, bare: str) -> str | None:
+        """Return the known word of one that is drawn out: "nooooo" of "no"."""
+        shorter = {_REPEATED.sub(letters, bare) for letters in (r"\1", r"\1\1")}
+        known = (self._by_bare[word] for word in shorter if word in self._by_bare)
+        return max(known, key=self._count_and_word, default=None)
+
     def resembles(self, word: str) -> bool:
         """Whether a word may be another form of a known one, as Esperaré of esperar."""
-        bare = _strip_accents(word.lower())
+        bare = strip_accents(word.lower())
         stem = bare[: max(len(bare) - _MOST_ENDING, _LEAST_STEM)]
         at = bisect_left(self._sorted, stem)
         return at < len(self._sorted) and self._sorted[at].startswith(stem)
@@ -91,7 +102,7 @@ class KnownWords:
         """Word without accents -> the most frequent known word that it may be."""
         words: dict[str, str] = {}
         for word in self._counts:
-            bare = _strip_accents(word)
+            bare = strip_accents(word)
             words[bare] = max(words.get(bare, word), word, key=self._count_and_word)
         return words
 
@@ -121,12 +132,6 @@ class KnownWords:
 
 def _spell(word: str) -> str:
     return f"^^{word}$"
-
-
-def _strip_accents(word: str) -> str:
-    if word.isascii():
-        return word
-    return "".join(sign for sign in normalize("NFD", word) if not combining(sign))
 
 
 def _list_edits(word: str, alphabet: str) -> Iterator[str]:

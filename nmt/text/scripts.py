@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from unicodedata import bidirectional, category
+from unicodedata import bidirectional, category, combining, normalize
 
 from nmt.text.cleaning import JOINERS
 
 UNKNOWN_LANGUAGE = "und"
 PLAIN_WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"  # expression of a word without digits
+POSSESSIVE = re.compile("['’]s$")
 # Languages without spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese.
 _UNSPACED_LANGUAGES = frozenset(
     "zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split()
@@ -35,6 +36,13 @@ _UNSPACED_CHARACTER = re.compile(UNSPACED)
 def primary_subtag(language: str) -> str:
     """Return the first subtag of a BCP 47 tag in lower case: ``zh`` of ``zh-Hant`` or ``zh_TW``."""
     return language.replace("_", "-").partition("-")[0].lower()
+
+
+def strip_accents(text: str) -> str:
+    """Return a text whose letters have no accents: ñ becomes n."""
+    if text.isascii():
+        return text
+    return "".join(sign for sign in normalize("NFD", text) if not combining(sign))
 
 
 def is_right_to_left(language: str) -> bool:

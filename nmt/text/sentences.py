@@ -41,6 +41,7 @@ _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问�
 # Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
+_LABEL = re.compile(r"(?:^|[.!?…]\s+)(?:\w+\.?\s){0,2}\w+\.?:\s+(?=\S)")  # of a text: "Nota: "
 _AND_SO_ON = ("etc", "ecc", "usw")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
@@ -175,7 +176,9 @@ def _merge(
 
 
 def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) -> Iterator[int]:
-    """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end."""
+    """Yield the ends of labels, of sentences before ¿ and ¡, and after a span or "etc."."""
+    if ": " in line:
+        yield from (match.end() for match in _LABEL.finditer(line))
     if "¿" in line or "¡" in line:
         yield from (match.end() for match in _OPENING.finditer(line))
     if "No." in line and language in _NO_LANGUAGES:

@@ -18,13 +18,16 @@ from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
 from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, list_unusual_marks
 from nmt.text.known_words import KnownWords
-from nmt.text.scripts import PLAIN_WORD
+from nmt.text.names import is_common_name, is_laughter
+from nmt.text.scripts import PLAIN_WORD, POSSESSIVE
 from nmt.text.spans import make_overlap_test
 
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
 _WORD = re.compile(PLAIN_WORD)
-_POSSESSIVE = re.compile("['’]s$")
+_WORD_OR_INITIALS = re.compile(rf"(?:[A-ZÀ-ÖØ-Þ]\.\s?)+[A-ZÀ-ÖØ-Þ]\.|{PLAIN_WORD}")  # S. L.
+_LEARNED_NAME = 10  # occurrences, from which on the model knows the translation of a name
+_COMMON_INITIAL = 10  # occurrences of each letter of initials that are known
 _JOINTS = re.compile("['’-]")  # of the parts of a word
 _MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
@@ -124,7 +127,7 @@ class SourceWords:
             if word != word.lower():
                 is_first = begins_sentence and word[1:] == word[1:].lower()
                 most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
-            if _may_be_abbreviation(text, begin, end):
+            if _may_be_abbreviation(text, begin, end) or _is_kept(word):
                 most = 0
             parts += [text[done:begin], self._known.correct(word, most)]
             done = end
@@ -133,9 +136,10 @@ class SourceWords:
     def find_names(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the names that no training source has.
 
-        A word with a capital is a name. One that begins a sentence, other than iPhone or McDonald,
-        is a name if its letters do not look like the language of the sources, or if it is short,
-        another word follows and it cannot be another form of a known word.
+        A common name is one, and so is laughter. Another word with a capital is a name. One that
+        begins a sentence, other than iPhone or McDonald, is a name if its letters do not look like
+        the language of the sources, or if it is short, another word follows and it cannot be
+        another form of a known word.
 
         Args:
             text: a sentence in ordinary letter case, after `correct`.
@@ -144,15 +148,16 @@ class SourceWords:
         names: list[tuple[int, int]] = []
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
-            if word == word.lower():
+            if word == word.lower() and not _is_kept(word):
                 continue
             has_inner_capital = not word.isupper() and word[1:] != word[1:].lower()  # iPhone
-            is_first = begins_sentence and not has_inner_capital
-            if is_first and not self._begins_with_name(text, begin, end):
+            continues_name = bool(names) and text[names[-1][1] : begin] == " "
+            is_first = begins_sentence and not (has_inner_capital or continues_name)
+            if is_first and not (_is_kept(word) or self._begins_with_name(text, begin, end)):
                 continue
-            if possessive := _POSSESSIVE.search(word):
+            if possessive := POSSESSIVE.search(word):
                 end -= len(possessive[0])
-            if names and text[names[-1][1] : begin] == " ":  # first and family name
+            if continues_name:  # first and family name
                 begin = names.pop()[0]
             names.append((begin, end))
         return names
@@ -167,10 +172,13 @@ class SourceWords:
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield where each unknown word begins and ends, and whether it begins a sentence."""
         is_kept = make_overlap_test(spans)
-        for match in _WORD.finditer(text):
+        for match in _WORD_OR_INITIALS.finditer(text):
             begin, end = match.span()
             lower = match[0].lower()
-            if lower == match[0].upper() or self._is_known(lower):
+            if lower == match[0].upper():
+                continue
+            is_rare = match[0] != lower and self.counts.get(lower, 0) < _LEARNED_NAME
+            if self._is_known(lower) and not (is_rare and is_common_name(lower)):
                 continue
             if not is_kept(begin, end):
                 before = text[max(0, begin - _MOST_MARKS) : begin]
@@ -180,6 +188,9 @@ class SourceWords:
         """Whether a word in lower case, or each part of it, as of Spain's or l'eau, is known."""
         if len(word) < _MIN_LETTERS or word in self.counts:
             return True
+        if "." in word:
+            letters = filter(str.isalpha, word)
+            return all(self.counts.get(letter, 0) >= _COMMON_INITIAL for letter in letters)
         *firsts, last = _JOINTS.split(word)
         is_end = len(last) == 1 or last in self.counts  # but not the one of did'nt
         return bool(firsts) and is_end and all(map(self._is_known, firsts))
@@ -227,6 +238,11 @@ def _keep_most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
 def _list_signs(text: str) -> set[str]:
     """Return the brackets and marks of a text that are counted."""
     return list_brackets(text) | list_unusual_marks(text)
+
+
+def _is_kept(word: str) -> bool:
+    """Whether an unknown word, wherever it stands, is not translated."""
+    return is_common_name(word) or is_laughter(word)
 
 
 def _may_be_abbreviation(text: str, begin: int, end: int) -> bool:

@@ -5,9 +5,10 @@
 The test split is translated as it is, under each change of `text_changes.py`, and in paragraphs,
 which are compared with the same sentences translated one by one. BLEU ignores case. Spans of each
 kind of `text_spans.py` count as copied if they occur exactly once in the translation. The sources
-of the changes, spans and paragraphs are functions of --seed. From Spanish to English, two tables
+of the changes, spans and paragraphs are functions of --seed. From Spanish to English, three tables
 written for this script follow: the share of `short_texts.tsv` that is right, and chrF of
-`hard_texts.tsv`. --show shows these translations and the spans that were lost.
+`hard_texts.tsv` and `abbreviated_texts.tsv`. --show shows these translations and the spans that
+were lost.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from typing import Any, NamedTuple
 from text_changes import (
     CHANGES,
     ENCLOSED,
+    FINAL,
     INSERTED,
     MARKED,
     change_all,
+    end_as,
     loops,
     strip_marks,
 )
@@ -42,12 +45,15 @@ from nmt.text.scripts import primary_subtag
 
 PARAGRAPHS = (2, 3, 5)  # sentences
 CLEAN = "as it is"
+# Name in the table -> file.
+HARD_TEXTS = {"hard texts": "hard_texts.tsv", "abbreviations": "abbreviated_texts.tsv"}
 HEADER = ("source", "texts", "measure", "value", "compared with", "difference", "loops", "empty")
 
 
 class HardText(NamedTuple):
-    """A line of `hard_texts.tsv`."""
+    """A line of a table of `HARD_TEXTS`."""
 
+    name: str  # of the table
     source: str
     references: Sequence[str]  # one or two
 
@@ -154,8 +160,7 @@ def run(arguments: argparse.Namespace) -> None:
     outputs = dict(zip(texts, translate_with_progress(translator, texts, console), strict=True))
     measured = measure(rows, outputs, languages[1])
     measured += measure_short_texts(short_texts, outputs)
-    if hard_texts:
-        measured.append(measure_hard_texts(hard_texts, outputs))
+    measured += measure_hard_texts(hard_texts, outputs)
     table = format_table(measured)
     print(table)
     if arguments.output:
@@ -231,6 +236,8 @@ def measure(rows: Sequence[Sources], outputs: Mapping[str, str], language: str) 
             cased = bleu(translations, row.references, language, lowercase=False)
             measured += [add("BLEU", clean), add("BLEU with case", cased)]
         else:
+            if row.name in {*FINAL, "... between words"}:
+                translations = list(map(end_as, translations, row.references))
             strip = strip_marks if row.name in {*ENCLOSED, *INSERTED, *MARKED} else str
             value = bleu(list(map(strip, translations)), list(map(strip, row.references)), language)
             measured.append(add("BLEU", value, clean))
@@ -270,10 +277,13 @@ def bleu(
 
 
 def read_hard_texts(languages: tuple[str, str]) -> list[HardText]:
-    """Return the texts of `hard_texts.tsv`; none if the languages are not Spanish and English."""
-    lines = read_spanish_table("hard_texts.tsv", languages)
-    texts = [[cell.replace("\\n", "\n") for cell in cells] for cells in lines]
-    return [HardText(source, references) for source, *references in texts]
+    """Return the texts of `HARD_TEXTS`; none if the languages are not Spanish and English."""
+    texts = []
+    for name, file in HARD_TEXTS.items():
+        for cells in read_spanish_table(file, languages):
+            source, *references = (cell.replace("\\n", "\n") for cell in cells)
+            texts.append(HardText(name, source, references))
+    return texts
 
 
 def read_short_texts(languages: tuple[str, str]) -> list[ShortText]:
@@ -300,14 +310,19 @@ def measure_short_texts(texts: Sequence[ShortText], outputs: Mapping[str, str]) 
     return rows
 
 
-def measure_hard_texts(texts: Sequence[HardText], outputs: Mapping[str, str]) -> Row:
-    """Return the row of the hard texts: chrF, with case."""
+def measure_hard_texts(texts: Sequence[HardText], outputs: Mapping[str, str]) -> list[Row]:
+    """Return the rows of the hard texts, by table: chrF, with case."""
     from sacrebleu.metrics.chrf import CHRF
 
-    translations = [outputs[text.source] for text in texts]
-    references = [[text.references[i] for text in texts] for i in (0, -1)]
-    value = float(CHRF().corpus_score(translations, references).score)
-    return make_row("hard texts", [text.source for text in texts], translations, "chrF", value)
+    rows = []
+    for name in dict.fromkeys(text.name for text in texts):
+        chosen = [text for text in texts if text.name == name]
+        sources = [text.source for text in chosen]
+        translations = [outputs[source] for source in sources]
+        references = [[text.references[i] for text in chosen] for i in (0, -1)]
+        value = float(CHRF().corpus_score(translations, references).score)
+        rows.append(make_row(name, sources, translations, "chrF", value))
+    return rows
 
 
 def format_table(rows: Sequence[Row]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 Change = Callable[[str, random.Random], str]
@@ -27,6 +27,7 @@ SIGNS = tuple("/&+=*%@#€$")
 FOREIGN = ("москва", "東京", "서울", "दिल्ली", "القاهرة")
 _ADDED = re.compile(f"</?b>|[()“”{''.join(SIGNS)}]|{'|'.join(FOREIGN)}")
 _GAP = re.compile(r"(?<=\w) (?=\w)")
+_FINAL = re.compile(r"[.!?…:;,]*$")
 _LONGEST_LOOP = 4  # words in a group that repeats
 _REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
 
@@ -124,6 +125,23 @@ def insert_one(text: str, rng: random.Random, words: Sequence[str]) -> str:
     return f"{text[:gap]} {rng.choice(words)}{text[gap:]}" if gap < len(text) else text
 
 
+def end_with(text: str, rng: random.Random, marks: Mapping[str, str]) -> str:
+    """Return a text with another final mark, if ``marks`` has one for its own."""
+    return text[:-1] + marks.get(text[-1:], text[-1:])
+
+
+def insert_dots(text: str, rng: random.Random) -> str:
+    """Return a text with "..." behind one of its words, if another word follows."""
+    gap = rng.choice([match.start() for match in _GAP.finditer(text)] or [len(text)])
+    return f"{text[:gap]}...{text[gap:]}" if gap < len(text) else text
+
+
+def end_as(text: str, reference: str) -> str:
+    """Return a text with the final mark of another one, and without "..." between words."""
+    final = _FINAL.search(reference)
+    return _FINAL.sub("", text.rstrip()).replace("...", "") + (final[0] if final else "")
+
+
 def strip_marks(text: str) -> str:
     """Return a text without what `CHANGES` and `MARKED` add to it."""
     return " ".join(_ADDED.sub("", text).strip(f"{QUOTES}—●[] ").split())
@@ -131,6 +149,13 @@ def strip_marks(text: str) -> str:
 
 # Name in the table -> what training hardly has, and what one is taken from.
 INSERTED = {"& or another sign between words": SIGNS, "a word of another script": FOREIGN}
+# Name in the table -> usual final mark -> what takes its place.
+FINAL = {
+    "... at the end": {".": "..."},
+    ": at the end": {".": ":"},
+    "; at the end": {".": ";"},
+    "?! or !!! at the end": {"?": "?!", "!": "!!!"},
+}
 # Name in the table -> marks around a word.
 ENCLOSED = {
     "one word in <b> </b>": "<b>{}</b>",
@@ -149,6 +174,8 @@ CHANGES: dict[str, Change] = {
     "one typing error": mistype,
     **{name: partial(insert_one, words=words) for name, words in INSERTED.items()},
     **{name: partial(enclose_word, form=form) for name, form in ENCLOSED.items()},
+    "... between words": insert_dots,
+    **{name: partial(end_with, marks=marks) for name, marks in FINAL.items()},
 }
 # Name in the table -> marks around a sentence.
 MARKED = {"in « »": "«{}»", "behind —": "—{}", "behind ●": "● {}", "in [ ]": "[{}]"}

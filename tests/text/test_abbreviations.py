@@ -68,7 +68,7 @@ def test_the_table_is_complete_and_has_no_line_twice() -> None:
     every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(5)])
     examples = {"anything": "", "name": " Ana", "number": " 3", "numeral": " IV"}
     for entry in table:
-        text = f"x {entry.short}{examples[entry.following]} x"
+        text = f"- {entry.short}{examples[entry.following]} -"
         [found] = Abbreviations(entry.language, every).find(text)
         assert text[found.begin : found.end] == entry.short
         assert found.text.lower() == entry.words.lower()
