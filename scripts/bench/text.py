@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from text_changes import (
+    BEHIND_LABEL,
     CHANGES,
     ENCLOSED,
     FINAL,
@@ -31,6 +32,7 @@ from text_changes import (
     end_as,
     loops,
     strip_marks,
+    without_label,
 )
 from text_spans import (
     FOLDER,
@@ -238,6 +240,8 @@ def measure(rows: Sequence[Sources], outputs: Mapping[str, str], language: str) 
         else:
             if row.name in {*FINAL, "... between words"}:
                 translations = list(map(end_as, translations, row.references))
+            if row.name == BEHIND_LABEL:
+                translations = list(map(without_label, translations))
             strip = strip_marks if row.name in {*ENCLOSED, *INSERTED, *MARKED} else str
             value = bleu(list(map(strip, translations)), list(map(strip, row.references)), language)
             measured.append(add("BLEU", value, clean))

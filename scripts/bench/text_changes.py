@@ -24,6 +24,7 @@ _TYPED = re.compile(r"[^\W\d_]{3,}")  # words that get typing errors
 _INSIDE_WORD = re.compile(r"(?<=\w)[-'’·](?=\w)")
 _WORDS = re.compile(r"\w+")
 SIGNS = tuple("/&+=*%@#€$")
+LABELS = ("Nota", "Importante", "Paso 3", "Segunda parte", "P. D.", "Ana")
 FOREIGN = ("москва", "東京", "서울", "दिल्ली", "القاهرة")
 _ADDED = re.compile(f"</?b>|[()“”{''.join(SIGNS)}]|{'|'.join(FOREIGN)}")
 _GAP = re.compile(r"(?<=\w) (?=\w)")
@@ -130,6 +131,11 @@ def end_with(text: str, rng: random.Random, marks: Mapping[str, str]) -> str:
     return text[:-1] + marks.get(text[-1:], text[-1:])
 
 
+def put_label(text: str, rng: random.Random) -> str:
+    """Return a text behind a label."""
+    return f"{rng.choice(LABELS)}: {text}"
+
+
 def insert_dots(text: str, rng: random.Random) -> str:
     """Return a text with "..." behind one of its words, if another word follows."""
     gap = rng.choice([match.start() for match in _GAP.finditer(text)] or [len(text)])
@@ -142,6 +148,12 @@ def end_as(text: str, reference: str) -> str:
     return _FINAL.sub("", text.rstrip()).replace("...", "") + (final[0] if final else "")
 
 
+def without_label(text: str) -> str:
+    """Return a text without what stands before its first colon."""
+    label, colon, rest = text.partition(": ")
+    return rest if colon else label
+
+
 def strip_marks(text: str) -> str:
     """Return a text without what `CHANGES` and `MARKED` add to it."""
     return " ".join(_ADDED.sub("", text).strip(f"{QUOTES}—●[] ").split())
@@ -149,6 +161,7 @@ def strip_marks(text: str) -> str:
 
 # Name in the table -> what training hardly has, and what one is taken from.
 INSERTED = {"& or another sign between words": SIGNS, "a word of another script": FOREIGN}
+BEHIND_LABEL = "behind a label, such as Nota:"
 # Name in the table -> usual final mark -> what takes its place.
 FINAL = {
     "... at the end": {".": "..."},
@@ -174,6 +187,7 @@ CHANGES: dict[str, Change] = {
     "one typing error": mistype,
     **{name: partial(insert_one, words=words) for name, words in INSERTED.items()},
     **{name: partial(enclose_word, form=form) for name, form in ENCLOSED.items()},
+    BEHIND_LABEL: put_label,
     "... between words": insert_dots,
     **{name: partial(end_with, marks=marks) for name, marks in FINAL.items()},
 }
