@@ -92,7 +92,7 @@ def test_a_prepared_folder_is_rehearsed_on_jax_without_tensorflow(
     done = check_command("--prepare", prepared, "--archive", archive, "--cpu-rehearsal")
     assert done.returncode == 0, done.stderr
     files = {path.relative_to(prepared).parts[0] for path in prepared.rglob("*")}
-    assert files == {ARCHIVE, "tokenizers", "encoded"}
+    assert files == {ARCHIVE, "tokenizers", "encoded", "phrases"}
     (encoded,) = (prepared / "encoded").iterdir()
     written = encoded.stat().st_mtime_ns
 

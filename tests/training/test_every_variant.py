@@ -1,6 +1,6 @@
 """Every kind of attention, head and position goes the whole way: it learns, resumes, and searches.
 
-One update of each is in the default suite. That a variant learns to reverse sequences of digits, is
+One update of each is in the default suite. That a variant learns to reverse sequences of letters, is
 resumed bit for bit and scores what it finds as forced decoding does takes minutes, and is slow.
 """
 
@@ -35,7 +35,7 @@ TRANSFORMERS = {
     "learned": ["model.positions=learned"],
     "rotary": ["model.positions=rotary"],
     "relative": ["model.positions=relative"],
-    # Of two heads the slopes are 1/16 and 1/256: too little to tell nine digits apart.
+    # Of two heads the slopes are 1/16 and 1/256: too little to tell nine letters apart.
     "alibi": ["model.positions=alibi", "model.num_heads=8"],
     "chunked": ["model.attention_kernel=chunked"],
     "fused": ["model.attention_kernel=fused"],
@@ -130,27 +130,27 @@ def test_one_update_changes_every_weight(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write sequences of three to nine digits, and the same from behind, or sorted."""
-    folder = tmp_path_factory.mktemp("digits")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write sequences of three to nine letters, and the same from behind, or sorted."""
+    folder = tmp_path_factory.mktemp("letters")
     rng = random.Random(1)
     sequences: dict[tuple[str, ...], None] = {}
     while len(sequences) < 6000:
-        sequences[tuple(rng.choice("0123456789") for _ in range(rng.randint(3, 9)))] = None
+        sequences[tuple(rng.choice("abcdefghij") for _ in range(rng.randint(3, 9)))] = None
     for name, order in (("reversed", lambda one: one[::-1]), ("sorted", sorted)):
         lines = (f"{' '.join(one)}\t{' '.join(order(one))}\n" for one in sequences)
         (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
     return folder
 
 
-def learn(digits: Path, task: str, *overrides: str) -> Any:
+def learn(letters: Path, task: str, *overrides: str) -> Any:
     """Train on a task; return the run."""
     return fit(
         [
             *("data=files", "data.source_language=es", "data.target_language=en"),
-            *(f"data.train={digits / task}.tsv", "data.dev=100", "data.test=200"),
-            *("tokenizer.vocabulary_size=300", "model=tiny", f"runs_dir={digits / 'runs'}"),
-            *(f"cache_dir={digits / 'cache'}", "training.batch_tokens=1024"),
+            *(f"data.train={letters / task}.tsv", "data.dev=100", "data.test=200"),
+            *("tokenizer.vocabulary_size=300", "model=tiny", f"runs_dir={letters / 'runs'}"),
+            *(f"cache_dir={letters / 'cache'}", "training.batch_tokens=1024"),
             *("training.row_lengths=[32]", "training.learning_rate=2e-3"),
             *("training.label_smoothing=0", "training.max_minutes=null"),
             *("training.max_steps=1500", "training.evaluate_every=500", "training.probes=[]"),
@@ -171,9 +171,9 @@ WHOLE_WAY = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE_WAY)
-def test_it_learns_to_turn_digits_around(digits: Path, name: str) -> None:
+def test_it_learns_to_turn_letters_around(letters: Path, name: str) -> None:
     task, overrides = WHOLE_WAY[name]
-    run = learn(digits, task, *overrides)
+    run = learn(letters, task, *overrides)
     pairs = run.evaluation.pairs
     right = [
         one.target == output for one, output in zip(pairs, run.evaluation.outputs, strict=True)
@@ -189,11 +189,11 @@ def test_it_learns_to_turn_digits_around(digits: Path, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE_WAY)
-def test_it_resumes_bit_for_bit(digits: Path, name: str) -> None:
+def test_it_resumes_bit_for_bit(letters: Path, name: str) -> None:
     task, overrides = WHOLE_WAY[name]
     short = [*overrides, "model.dropout=0.1", "training.evaluate_every=4"]
-    whole = learn(digits, task, *short, "training.max_steps=8")
-    half = learn(digits, task, *short, "training.max_steps=4")
+    whole = learn(letters, task, *short, "training.max_steps=8")
+    half = learn(letters, task, *short, "training.max_steps=4")
     resumed = fit(
         [f"training.resume={half.path}", "training.max_steps=8"], console=Console(quiet=True)
     )
