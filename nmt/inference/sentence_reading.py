@@ -11,7 +11,7 @@ from typing import NamedTuple
 from unicodedata import category
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.inference.spelling import Speller, has_sign
+from nmt.inference.spelling import Speller
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
@@ -82,7 +82,7 @@ class SentenceReader:
         self._reads_unspaced = is_unspaced(language)
         self._brackets = frozenset[str]()
         if takes_brackets:
-            self._brackets = _list_unlearned_brackets(tokenizer, words)
+            self._brackets = _list_unlearned_brackets(speller, words)
 
     def with_glossary(self, glossary: Glossary) -> SentenceReader:
         """Return a reader that neither corrects the terms of a glossary nor keeps them as names.
@@ -245,7 +245,7 @@ def _add_abbreviations(text: str, begin: int, end: int) -> Range:
     return begin - len(before[0]) if before else begin, after.end() if after else end
 
 
-def _list_unlearned_brackets(tokenizer: Tokenizer, words: SourceWords | None) -> frozenset[str]:
+def _list_unlearned_brackets(speller: Speller, words: SourceWords | None) -> frozenset[str]:
     """Return the opening brackets and quotation marks that a model has not learned to translate.
 
     Where words have apostrophes, these are not told from single quotation marks.
@@ -258,7 +258,7 @@ def _list_unlearned_brackets(tokenizer: Tokenizer, words: SourceWords | None) ->
         for sign, closing in PAIRS.items()
         if not (has_apostrophes and sign in "'‘")
         and (
-            not (has_sign(tokenizer, sign) and has_sign(tokenizer, closing))
+            not (speller.has_pieces(sign) and speller.has_pieces(closing))
             or (words is not None and not words.teaches(sign))
         )
     )

@@ -35,11 +35,6 @@ _CHANGED = re.compile(
 )
 
 
-def has_sign(tokenizer: Tokenizer, sign: str) -> bool:
-    """Whether a piece of a vocabulary has a sign."""
-    return sign in "".join(tokenizer.pieces(tokenizer.encode([f"a{sign}"])[0]))
-
-
 class Spelling(NamedTuple):
     """A text as a tokenizer reads it."""
 
@@ -66,22 +61,24 @@ class Speller:
         self._tokenizer = tokenizer
         self._words = words
         self._abbreviations = Abbreviations(language, words)
-        self._spelled: dict[str, bool] = {}
-        signs = {*_SIGNS, *"".join(_SUBSTITUTES.values()), *CLAUSE_MARKS}
-        self._known = {sign for sign in signs if has_sign(tokenizer, sign)}
+        self._has_pieces: dict[str, bool] = {}
         self._substitutes = {
             sign: other
             for sign, other in _SUBSTITUTES.items()
-            if sign not in self._known and self._known.issuperset(other)
+            if not self.has_pieces(sign) and self.has_pieces(other)
         }
 
-    def can_spell(self, character: str) -> bool:
-        """Whether a tokenizer spells a character, or its substitute, without byte pieces."""
-        if character not in self._spelled:
-            [ids] = self._tokenizer.encode([self._substitutes.get(character, character)])
+    def has_pieces(self, sign: str) -> bool:
+        """Whether a vocabulary has pieces for a sign, other than those of its bytes."""
+        if sign not in self._has_pieces:
+            [ids] = self._tokenizer.encode([sign])
             pieces = self._tokenizer.pieces(ids)
-            self._spelled[character] = UNK not in ids and not any(map(_BYTE.fullmatch, pieces))
-        return self._spelled[character]
+            self._has_pieces[sign] = UNK not in ids and not any(map(_BYTE.fullmatch, pieces))
+        return self._has_pieces[sign]
+
+    def can_spell(self, character: str) -> bool:
+        """Whether a vocabulary has pieces for a character, or for its substitute."""
+        return self.has_pieces(self._substitutes.get(character, character))
 
     def find_abbreviations(self, text: str) -> list[Replacement]:
         """Return the abbreviations of a sentence that are spelled as words."""
@@ -122,7 +119,7 @@ class Speller:
     def _has_learned(self, mark: str) -> bool:
         """Whether a model has learned an ellipsis or a final mark; if unknown, whether it may."""
         if self._words is None:
-            return self._known.issuperset(mark)
+            return self.has_pieces(mark)
         return self._words.teaches(mark if mark in CLAUSE_MARKS else ELLIPSIS)
 
     def _substitute(self, match: re.Match[str], text: str) -> str:

@@ -19,7 +19,7 @@ from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
 from nmt.inference.segments import Segment
-from nmt.inference.spelling import Speller, has_sign
+from nmt.inference.spelling import Speller
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import clean_text
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
@@ -499,8 +499,8 @@ def test_without_slots_tags_are_text(tokenizer: Tokenizer) -> None:
 def test_brackets_that_the_model_has_not_learned_are_taken_out() -> None:
     lines = [line.split("\t")[0] for line in corpus_lines(200)] + ['"Hola"'] * 20
     tokenizer = train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), lines, str)
-    assert has_sign(tokenizer, '"')
-    assert not has_sign(tokenizer, "(")
+    assert Speller(tokenizer).has_pieces('"')
+    assert not Speller(tokenizer).has_pieces("(")
 
     def read(words: SourceWords | None) -> Segment:
         segmenter = Segmenter(tokenizer, 63, language="es", words=words, carries_tags=True)

@@ -1,7 +1,7 @@
 """Every kind of attention, head and position goes the whole way: it learns, resumes, and searches.
 
-One update of each is in the default suite. That a variant learns to reverse sequences of letters, is
-resumed bit for bit and scores what it finds as forced decoding does takes minutes, and is slow.
+One update of each is in the default suite. That a variant learns to reverse sequences of letters,
+is resumed bit for bit and scores what it finds as forced decoding does takes minutes, and is slow.
 """
 
 from __future__ import annotations
