@@ -28,7 +28,7 @@ from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.marked import MarkedText
 from nmt.text.scripts import extends_character
-from nmt.text.sentences import CLOSING, split_sentences
+from nmt.text.sentences import CLOSING, split_label, split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -74,6 +74,14 @@ class _Sentence(NamedTuple):
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
     context: str  # the sentences before it, with the space after them
+
+
+def _cut_labels(text: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield each label with "", and what follows it with the whole sentence."""
+    for sentence in split_sentences(text, language):
+        *labels, rest = split_label(sentence)
+        yield from ((label, "") for label in labels)
+        yield rest, sentence
 
 
 class Segmenter:
@@ -209,7 +217,8 @@ class Segmenter:
         given = map(clean_text, context.split(CONTEXT_MARK))
         previous = deque(filter(None, map(self._reader.remove_brackets, given)), self.context)
         sentences: list[_Sentence] = []
-        for piece in [text] if self.unit == "line" else split_sentences(text, self.language):
+        pieces = [(text, text)] if self.unit == "line" else _cut_labels(text, self.language)
+        for piece, whole in pieces:
             content = piece.strip()
             cleaned = clean_text(content)
             if not cleaned:  # characters that are not text
@@ -225,8 +234,8 @@ class Segmenter:
             spelling = self._speller.spell(read.slotted.text)
             behind = add_context("", previous)
             sentences.append(_Sentence(*read, spelling, tag, space + before, behind))
-            if self.context:
-                previous.append(to_context(self._reader.remove_brackets(clean_text(content))))
+            if self.context and whole:
+                previous.append(to_context(self._reader.remove_brackets(clean_text(whole))))
             space = after
         return sentences, space
 

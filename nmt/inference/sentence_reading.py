@@ -217,9 +217,8 @@ class SentenceReader:
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
         """
-        abbreviations = [(each.begin, each.end) for each in self._speller.find_abbreviations(text)]
         if self._glossary is None:
-            return spans, [], [*spans, *abbreviations]
+            return spans, [], self._add_abbreviations(text, spans)
         begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
         terms: list[TermMatch] = []
         inside, dropped = set[Range](), set[Range]()
@@ -235,7 +234,13 @@ class SentenceReader:
                     dropped.update(shared)
         stays = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
         kept = [span for span in spans if span not in dropped]
-        return kept, terms, [*stays, *abbreviations]
+        return kept, terms, self._add_abbreviations(text, stays)
+
+    def _add_abbreviations(self, text: str, stays: Sequence[Range]) -> list[Range]:
+        """Return characters of a text that stay, with the abbreviations outside of them."""
+        overlaps = make_overlap_test(stays)
+        found = ((each.begin, each.end) for each in self._speller.find_abbreviations(text))
+        return [*stays, *(each for each in found if not overlaps(*each))]
 
 
 def _add_abbreviations(text: str, begin: int, end: int) -> Range:

@@ -101,15 +101,13 @@ class Speller:
 
     def _find_replacements(self, text: str) -> list[Replacement]:
         """Return what is replaced, in order, the longest first; some may overlap."""
+        found = self.find_abbreviations(text)
         body, marks = split_final_marks(text)
         simple = simplify_marks(marks)
-        is_read = simple in tuple("?!") or not self._has_learned(marks)
-        found = []
         end = len(text)
-        if marks != simple and is_read:
+        if marks != simple and (simple in tuple("?!") or not self._has_learned(marks)):
             end = len(body if simple else body.rstrip())
             found.append(Replacement(end, len(text), simple))
-        found += self._abbreviations.find(text[:end])
         found += (
             Replacement(*match.span(), self._substitute(match, text))
             for match in _CHANGED.finditer(text, 0, end)

@@ -1,7 +1,6 @@
 """Abbreviations that training sources hardly have, and the words that a model knows instead.
 
-`abbreviations.tsv` lists them by language, with what must follow: "p." is a page only before a
-number, "D." is don only before a name.
+`abbreviations.tsv` lists them by language, each with a condition, see `_CONDITIONS`.
 """
 
 from __future__ import annotations
@@ -22,13 +21,18 @@ _FEWEST = 5  # occurrences of words that are read; rarer ones are seldom transla
 _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
-_FOLLOWING = {
-    "anything": "",
-    "name": r"(?=\s?[A-ZÀ-ÖØ-Þ])",
-    "number": rf"(?=\s?[\d{SLOTS[0]}-{SLOTS[-1]}])",
-    "numeral": r"(?=\s?[IVXLC]+\b)",
+# Condition -> what is before an abbreviation, and behind it. Without one, letter case is ignored.
+_CONDITIONS = {
+    "none": ("(?i:", ")"),
+    "before a name": (r"(?<![A-Z]\.\s)", r"(?=\s?[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])"),
+    "before a number": ("", rf"(?=\s?[\d{SLOTS[0]}-{SLOTS[-1]}])"),
+    "before a Roman numeral": ("", r"(?=\s?[IVXLC]+\b)"),
+    # As in messages, without a sign beside it, as Q&A has.
+    "in lower case": ("(?<![&/'’-])", r"(?![&/]|[.'’-]\w)"),
 }
-_ANYTHING = "anything"
+# Behind a dot: neither another letter, as of U.S.S.R., nor more dots, unless they end the sentence.
+_AFTER_DOT = r"(?!\.(?!\.$)|[^\W\d_](?![^\W\d_]))"
+_AFTER_LETTER = r"(?!\w)"
 
 
 class Abbreviation(NamedTuple):
@@ -36,7 +40,7 @@ class Abbreviation(NamedTuple):
 
     language: str
     short: str
-    following: str  # a key of `_FOLLOWING`
+    condition: str  # a key of `_CONDITIONS`
     words: str
 
 
@@ -78,7 +82,9 @@ class Abbreviations:
             words = self._words[match.lastindex - 1] if match.lastindex else ""
             if begin == 0 and match[0][0].isupper():
                 words = words[0].upper() + words[1:]
-            if end < len(text) and (text[end].isalnum() or text[end] in SLOTS):
+            if match[0].endswith(".") and text.startswith(".", end):  # its dot is one of "..."
+                end -= 1
+            elif end < len(text) and (text[end].isalnum() or text[end] in SLOTS):
                 words += " "
             elif end == len(text) and begin > 0 and match[0].endswith("."):
                 words += "."
@@ -93,11 +99,11 @@ def _read_table() -> tuple[Abbreviation, ...]:
 
 
 def _make_pattern(entry: Abbreviation) -> str:
-    """Return an expression; where what follows is given, the letter case counts."""
+    """Return the expression of an abbreviation under its condition."""
+    before, behind = _CONDITIONS[entry.condition]
     short = r"\s?".join(map(re.escape, entry.short.split()))
-    if entry.short[-1].isalpha():
-        short += r"(?!\w)"
-    return f"(?i:{short})" if entry.following == _ANYTHING else short + _FOLLOWING[entry.following]
+    end = {".": _AFTER_DOT, "/": ""}.get(entry.short[-1], _AFTER_LETTER)
+    return before + short + behind + end
 
 
 def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:

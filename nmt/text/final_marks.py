@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import re
 
-# Those of scripts without ".": a translation with one of them needs no other mark.
-OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"
+from nmt.text.scripts import is_unspaced_letter
+
 ELLIPSIS = "…"
 CLAUSE_MARKS = ":;,"
 _STOPS = ".…!?"
 _ELLIPSES = re.compile(r"\.{2,}|…")
-_ABBREVIATION = re.compile(r"\w\.\w\.$")  # whose dot stays: p.m.
+_GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff];$")
+# What ends a translation that gets no other mark: marks of other scripts, or one in a quotation.
+_ENDED = re.compile(r"[。！？｡．؟۔।॥།።፧။។៕։：；，、،؛]$|[.!?…][\"'”’»)\]]+$")
+# The dot of these stays before a colon.
+_ABBREVIATION = re.compile(r"(?:\b\w\.\s?\w|\b(?:etc|Inc|Ltd|Jr|Dr|Mr|Mrs))\.$")
 
 
 def split_final_marks(text: str) -> tuple[str, str]:
     """Return a sentence without the marks that end it, and them.
 
     They are one colon, semicolon or comma, or any number of stops, question and exclamation marks.
-    Of a text without words, none are split.
+    The dot of an abbreviation before "?" or "!" is none of them. Texts without words, and those in
+    scripts without spaces, which have other marks, are not split.
     """
     rest = text[:-1] if text[-1:] in CLAUSE_MARKS else text.rstrip(_STOPS)
-    return (rest, text[len(rest) :]) if any(map(str.isalnum, rest)) else (text, "")
+    marks = text[len(rest) :]
+    if marks[:1] == "." and marks[1:2] not in ("", "."):
+        rest, marks = rest + ".", marks[1:]
+    has_words = any(map(str.isalnum, rest))
+    if not has_words or is_unspaced_letter(rest[-1]) or _GREEK_QUESTION.search(text):
+        return text, ""
+    return rest, marks
 
 
 def simplify_marks(marks: str) -> str:
@@ -37,13 +48,14 @@ def simplify_marks(marks: str) -> str:
 def copy_final_marks(source: str, translation: str) -> str:
     """Return a translation with the final marks of its source, if they say more than its own.
 
-    A question stays one, and so does a sentence that ends with a mark of another script.
+    A question stays one. A translation that ends with a mark of another script, or with one inside
+    of a quotation, stays as it is.
     """
     _, marks = split_final_marks(source)
     text, own = split_final_marks(translation)
     simple = simplify_marks(marks)
     has_words = any(map(str.isalnum, text))
-    if marks == simple or not has_words or text[-1] in OTHER_STOPS:
+    if marks == simple or not has_words or _ENDED.search(translation):
         return translation
     replaced = ("", simple) if simple in ("?", "!") else ("", ".", *CLAUSE_MARKS)
     if own not in replaced:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from nmt.text.scripts import strip_accents
 
 _REPEATED = re.compile(r"([^\W\d_])\1{2,}")
+_NUMERAL = re.compile("[ivxlcdm]+")
 _MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
 _ALPHABET = 64  # letters that a correction may insert
 _MODELED = 20_000  # words that the model of spelling is made of
@@ -44,10 +45,11 @@ class KnownWords:
             return word
         if best is not None and best[:-1] == lower[:-1] and f"{lower}s" in self._counts:
             return word  # saludo, of saludos, is not saludó
-        if best is None and _REPEATED.search(bare):
-            best = self._find_shorter(bare)
-        if best is None and most and len(lower) <= self._longest + 1:
-            edits = {edit for form in {lower, bare} for edit in _list_edits(form, self._alphabet)}
+        if best is None and most:
+            edits = _list_shorter(bare)
+            if not edits and len(lower) <= self._longest + 1:
+                forms = {lower, bare}
+                edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
             best = max(known, key=self._count_and_word, default=None)
             if best is not None and (self._counts[best] < _MIN_COUNT or self._ranks[best] >= most):
@@ -55,12 +57,6 @@ class KnownWords:
         if best is None:
             return word
         return best[0].upper() + best[1:] if word[0].isupper() else best
-
-    def _find_shorter(self, bare: str) -> str | None:
-        """Return the known word of one that is drawn out: "nooooo" of "no"."""
-        shorter = {_REPEATED.sub(letters, bare) for letters in (r"\1", r"\1\1")}
-        known = (self._by_bare[word] for word in shorter if word in self._by_bare)
-        return max(known, key=self._count_and_word, default=None)
 
     def resembles(self, word: str) -> bool:
         """Whether a word may be another form of a known one, as Esperaré of esperar."""
@@ -132,6 +128,13 @@ class KnownWords:
 
 def _spell(word: str) -> str:
     return f"^^{word}$"
+
+
+def _list_shorter(word: str) -> set[str]:
+    """Return what a word may be that is drawn out, as nooooo; none of other words and numerals."""
+    if not _REPEATED.search(word) or _NUMERAL.fullmatch(word):
+        return set()
+    return {_REPEATED.sub(letters, word) for letters in (r"\1", r"\1\1")}
 
 
 def _list_edits(word: str, alphabet: str) -> Iterator[str]:

@@ -9,21 +9,52 @@ from pathlib import Path
 from nmt.text.scripts import POSSESSIVE, strip_accents
 
 _FILE = Path(__file__).with_name("names.txt")
-_LAUGHTER = re.compile(r"([^\W\d_]{2})\1+[^\W\d_]?")  # jajaja, hahah
+_WORDS_MARK = "# Also words"  # begins the names that are ordinary words of some language
+_LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
 
-def is_common_name(word: str) -> bool:
-    """Whether a word is a first name, or a city, of `names.txt`; case and accents do not count."""
-    return strip_accents(POSSESSIVE.sub("", word).lower()) in _read_names()
+def is_name(word: str) -> bool:
+    """Whether a word, or the one before its 's, is a first name or a city of `names.txt`.
+
+    In lower case, an ordinary word of some language is none.
+    """
+    name = POSSESSIVE.sub("", word)
+    lower = name.lower()
+    return lower in _read_names() and not (name == lower and lower in _read_words())
+
+
+def may_be_name(word: str) -> bool:
+    """Whether a word is a name, or one without its accents."""
+    name = POSSESSIVE.sub("", word)
+    lower = name.lower()
+    if is_name(word) or strip_accents(lower) != lower:
+        return is_name(word)
+    bare_names, bare_words = _without_accents()
+    return lower in bare_names and not (name == lower and lower in bare_words)
 
 
 def is_laughter(word: str) -> bool:
-    """Whether a word is two letters again and again."""
+    """Whether a word is laughter, such as jajaja."""
     return _LAUGHTER.fullmatch(word.lower()) is not None
 
 
 @cache
 def _read_names() -> frozenset[str]:
-    lines = _FILE.read_text(encoding="utf-8").splitlines()
-    names = " ".join(line for line in lines if not line.startswith("#"))
-    return frozenset(strip_accents(names.lower()).split())
+    """Return all names, in lower case."""
+    lines = _FILE.read_text(encoding="utf-8").lower().splitlines()
+    return frozenset(" ".join(line for line in lines if not line.startswith("#")).split())
+
+
+@cache
+def _read_words() -> frozenset[str]:
+    """Return the names that are ordinary words as well, in lower case."""
+    return frozenset(_FILE.read_text(encoding="utf-8").partition(_WORDS_MARK)[2].lower().split())
+
+
+@cache
+def _without_accents() -> tuple[frozenset[str], frozenset[str]]:
+    """Return names and ordinary words without accents."""
+    return (
+        frozenset(map(strip_accents, _read_names())),
+        frozenset(map(strip_accents, _read_words())),
+    )

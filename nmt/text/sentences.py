@@ -41,11 +41,15 @@ _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问�
 # Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
-_LABEL = re.compile(r"(?:^|[.!?…]\s+)(?:\w+\.?\s){0,2}\w+\.?:\s+(?=\S)")  # of a text: "Nota: "
 _AND_SO_ON = ("etc", "ecc", "usw")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
 _NO_LANGUAGES = ("es", "it", "en")
+# At most three words and a colon; neither of a time or ratio, nor before a quotation.
+_LABEL = re.compile(
+    r"[\s*•●–—-]*(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
+    r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
+)
 _ROMAN = re.compile(r"[IVX]{1,4}\.\s+")  # the mark of an item
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 
@@ -95,6 +99,12 @@ def split_sentences(text: str, language: str) -> list[str]:
             sentences[-1] += line[begin + len(content) :]
             pieces += sentences
     return [space + pieces[0], *pieces[1:]] if pieces else [space] * bool(space)
+
+
+def split_label(sentence: str) -> list[str]:
+    """Return a label, such as "Nota: ", and what follows; the sentence itself if it has none."""
+    match = _LABEL.match(sentence)
+    return [match[0], sentence[match.end() :]] if match else [sentence]
 
 
 def _split_line(line: str, language: str) -> list[str]:
@@ -176,9 +186,7 @@ def _merge(
 
 
 def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) -> Iterator[int]:
-    """Yield the ends of labels, of sentences before ¿ and ¡, and after a span or "etc."."""
-    if ": " in line:
-        yield from (match.end() for match in _LABEL.finditer(line))
+    """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end."""
     if "¿" in line or "¡" in line:
         yield from (match.end() for match in _OPENING.finditer(line))
     if "No." in line and language in _NO_LANGUAGES:

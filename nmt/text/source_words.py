@@ -18,7 +18,7 @@ from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
 from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, list_unusual_marks
 from nmt.text.known_words import KnownWords
-from nmt.text.names import is_common_name, is_laughter
+from nmt.text.names import is_laughter, is_name, may_be_name
 from nmt.text.scripts import PLAIN_WORD, POSSESSIVE
 from nmt.text.spans import make_overlap_test
 
@@ -127,9 +127,10 @@ class SourceWords:
             if word != word.lower():
                 is_first = begins_sentence and word[1:] == word[1:].lower()
                 most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
-            if _may_be_abbreviation(text, begin, end) or _is_kept(word):
+            if _may_be_abbreviation(text, begin, end) or _is_name_or_laughter(word.capitalize()):
                 most = 0
-            parts += [text[done:begin], self._known.correct(word, most)]
+            is_right = word != word.lower() and is_name(word)
+            parts += [text[done:begin], word if is_right else self._known.correct(word, most)]
             done = end
         return "".join([*parts, text[done:]])
 
@@ -148,12 +149,14 @@ class SourceWords:
         names: list[tuple[int, int]] = []
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
-            if word == word.lower() and not _is_kept(word):
+            if word == word.lower() and not _is_name_or_laughter(word):
                 continue
             has_inner_capital = not word.isupper() and word[1:] != word[1:].lower()  # iPhone
             continues_name = bool(names) and text[names[-1][1] : begin] == " "
             is_first = begins_sentence and not (has_inner_capital or continues_name)
-            if is_first and not (_is_kept(word) or self._begins_with_name(text, begin, end)):
+            if is_first and not (
+                _is_name_or_laughter(word) or self._begins_with_name(text, begin, end)
+            ):
                 continue
             if possessive := POSSESSIVE.search(word):
                 end -= len(possessive[0])
@@ -177,8 +180,8 @@ class SourceWords:
             lower = match[0].lower()
             if lower == match[0].upper():
                 continue
-            is_rare = match[0] != lower and self.counts.get(lower, 0) < _LEARNED_NAME
-            if self._is_known(lower) and not (is_rare and is_common_name(lower)):
+            is_rare = self.counts.get(lower, 0) < _LEARNED_NAME
+            if self._is_known(lower) and not (is_rare and is_name(lower)):
                 continue
             if not is_kept(begin, end):
                 before = text[max(0, begin - _MOST_MARKS) : begin]
@@ -240,9 +243,9 @@ def _list_signs(text: str) -> set[str]:
     return list_brackets(text) | list_unusual_marks(text)
 
 
-def _is_kept(word: str) -> bool:
-    """Whether an unknown word, wherever it stands, is not translated."""
-    return is_common_name(word) or is_laughter(word)
+def _is_name_or_laughter(word: str) -> bool:
+    """Whether an unknown word is kept wherever it stands."""
+    return may_be_name(word) or is_laughter(word)
 
 
 def _may_be_abbreviation(text: str, begin: int, end: int) -> bool:

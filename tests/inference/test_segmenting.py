@@ -354,6 +354,23 @@ def test_an_initial_is_no_mark_of_an_item(slotted: Tokenizer) -> None:
     assert segmenter.segment("II. Hugo escribió mucho.").spaces == ["II. ", ""]
 
 
+def test_what_follows_a_label_is_a_segment_whose_context_is_the_sentence_before(
+    tokenizer: Tokenizer,
+) -> None:
+    text = "Hoy hace frío. Nota: el sol sale. Ayer no."
+    segments = Segmenter(tokenizer, 63, language="es").segment(text).segments
+    assert [segment.text for segment in segments] == [
+        *("Hoy hace frío.", "Nota:", "el sol sale.", "Ayer no.")
+    ]
+    [line] = Segmenter(tokenizer, 63, language="es", unit="line").segment(text).segments
+    assert line.text == text
+    segments = Segmenter(tokenizer, 63, language="es", context=1).segment(text).segments
+    read = tokenizer.decode([segment.ids for segment in segments])
+    for sentence, before in zip(read[1:], ["Hoy hace frío.", "Hoy hace frío."], strict=False):
+        assert sentence.startswith(before)
+    assert read[3].startswith("Nota: el sol sale.")
+
+
 def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:
     words = SourceWords(dict.fromkeys(["juan", "carlos", "hoy", "hace", "mucho", "frío"], 50))
     segmenter = Segmenter(slotted, 63, words=words)

@@ -117,6 +117,8 @@ LEARNED = {"…": 2000, ":": 2000}
         ("¡¿No sé?!", "¿No sé?", "¿No sé?"),
         ("Sr. Bueno, n.º 1:", "Señor Bueno, número 1", "Señor Bueno, número 1:"),
         (f"Sr. {A}, n.º{B}", f"Señor {A}, número {B}", f"Señor {A}, número {B}"),
+        ("Sr. Bueno...", "Señor Bueno.", "Señor Bueno..."),
+        ("No, Sr...", "No, señor.", "No, señor..."),
         ("...", "...", "..."),
     ],
 )

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from nmt.text.abbreviations import _FOLLOWING, Abbreviations, _read_table
+from nmt.text.abbreviations import _CONDITIONS, Abbreviations, _read_table
 from nmt.text.source_words import SourceWords
 
 WORDS = dict.fromkeys(
-    "señor señora estados unidos por ejemplo página don siglo número calle y otras cosas".split(),
+    "señor señora estados unidos por ejemplo página don siglo número calle y otras cosas que usted "
+    "ustedes también".split(),
     50,
 )
 
@@ -40,6 +41,10 @@ def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> 
         ("el s. XX y el s. pasado", "el siglo XX y el s. pasado"),
         ("c/ Mayor, n.º 3", "calle Mayor, número 3"),
         ("a.sra. x.p. 3 msr. sra", "a.sra. x.p. 3 msr. sra"),
+        ("¿Vive en EE. UU.?", "¿Vive en Estados Unidos?"),
+        ("Pan, leche, etc... y agua, etc...", "Pan, leche, etc... y agua, y otras cosas..."),
+        ("D.C., D.N.I., P. D. Ana", "D.C., D.N.I., P. D. Ana"),
+        ("q tal, tb Q&A, Q.E.P.D., TB, tb.", "que tal, también Q&A, Q.E.P.D., TB, también."),
         ("", ""),
     ],
 )
@@ -62,13 +67,13 @@ def test_languages_without_a_table_and_unknown_words() -> None:
 def test_the_table_is_complete_and_has_no_line_twice() -> None:
     table = _read_table()
     assert {entry.language for entry in table} == {"es", "en", "de", "fr", "it", "pt"}
-    assert all(entry.short and entry.words and entry.following in _FOLLOWING for entry in table)
-    keys = [(entry.language, entry.short.lower(), entry.following) for entry in table]
+    assert all(entry.short and entry.words and entry.condition in _CONDITIONS for entry in table)
+    keys = [(entry.language, entry.short.lower(), entry.condition) for entry in table]
     assert len(keys) == len(set(keys))
     every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(5)])
-    examples = {"anything": "", "name": " Ana", "number": " 3", "numeral": " IV"}
+    examples = {"before a name": " Ana", "before a number": " 3", "before a Roman numeral": " IV"}
     for entry in table:
-        text = f"- {entry.short}{examples[entry.following]} -"
+        text = f"- {entry.short}{examples.get(entry.condition, '')} -"
         [found] = Abbreviations(entry.language, every).find(text)
         assert text[found.begin : found.end] == entry.short
         assert found.text.lower() == entry.words.lower()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.text import sentences
-from nmt.text.sentences import split_sentences
+from nmt.text.sentences import split_label, split_sentences
 from nmt.text.spans import find_spans
 
 # "|" marks where a text is cut.
@@ -184,6 +184,31 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
     pieces = split_sentences(text, "es")
     assert time.perf_counter() - begin < 20
     assert len(pieces) == 60_000
+
+
+@pytest.mark.parametrize(
+    ("sentence", "label"),
+    [
+        ("Nota: este no.", "Nota: "),
+        ("- Paso 3: abre.", "- Paso 3: "),
+        ("Fecha de entrega: hoy", "Fecha de entrega: "),
+        ("E-mail: a@b.es", "E-mail: "),
+        ("P.D.:\u00a0hola", "P.D.:\u00a0"),
+        ("Nom : Dupont", "Nom : "),
+        ("Nota:", None),
+        ("Nota: \n", None),
+        ("Nota:este", None),
+        ("A las 12: 30 salimos", None),
+        ("Dijo: «No».", None),
+        ("Tengo que comprar tres cosas: pan.", None),
+        ("x " * 50_000 + ": y", None),
+        ("", None),
+    ],
+)
+def test_a_label_is_cut_off(sentence: str, label: str | None) -> None:
+    pieces = split_label(sentence)
+    assert "".join(pieces) == sentence
+    assert pieces[:-1] == ([] if label is None else [label])
 
 
 def test_importing_loads_no_library() -> None:
