@@ -95,7 +95,7 @@ class LostSpans:
         """Print the count on standard error, unless it is 0."""
         if self.count:
             print(
-                f"warning: the model left out {self.count:,} kept spans, "
+                f"warning: the model left out {self.count:,} kept span{'s' * (self.count > 1)}, "
                 f"such as {self.example!r}; they were inserted where they most likely belong",
                 file=sys.stderr,
             )

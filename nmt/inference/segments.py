@@ -191,7 +191,8 @@ class SegmentWriter:
         begin = len(prefix.text) if text.startswith(prefix.text) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])
         if len(text) > begin:
-            text = copy_final_marks(segment.text, text)
+            is_heading = segment.case is not LetterCase.ORDINARY
+            text = copy_final_marks(segment.text, text, is_heading=is_heading)
         if count:
             text = restore_spans(space_slots(segment.text, text, segment.spans), segment.spans)[0]
         begin_text = show_spans(prefix.text, segment.spans)

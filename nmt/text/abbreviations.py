@@ -17,7 +17,7 @@ from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
 
 _FILE = Path(__file__).with_name("abbreviations.tsv")
-_FEWEST = 5  # occurrences of words that are read; rarer ones are seldom translated well
+_FEWEST = 10  # occurrences of words that are read; rarer ones are seldom translated well
 _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
@@ -86,7 +86,7 @@ class Abbreviations:
                 end -= 1
             elif end < len(text) and (text[end].isalnum() or text[end] in SLOTS):
                 words += " "
-            elif end == len(text) and begin > 0 and match[0].endswith("."):
+            elif end == len(text) and begin > 0 and match[0][-1] == "." != words[-1]:
                 words += "."
             yield Replacement(begin, end, words)
 
@@ -107,7 +107,12 @@ def _make_pattern(entry: Abbreviation) -> str:
 
 
 def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:
-    """Whether training sources have the words of an abbreviation, and much more often."""
-    parts = [words.counts.get(part.lower(), 0) for part in _LETTERS.findall(entry.short)]
+    """Whether training sources have the words of an abbreviation, and much more often.
+
+    How often they have one with single letters is not known: the p of "p." is also that of "p.m.".
+    """
+    parts = _LETTERS.findall(entry.short)
+    has_single = any(len(part) == 1 for part in parts)
+    count = 0 if has_single else min(words.counts.get(part.lower(), 0) for part in parts)
     known = min(words.counts.get(word.lower(), 0) for word in _WORD.findall(entry.words))
-    return known >= max(_FEWEST, _RATIO * min(parts))
+    return known >= max(_FEWEST, _RATIO * count)

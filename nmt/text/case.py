@@ -34,7 +34,8 @@ def recognize_case(text: str) -> LetterCase:
     is_upper = text.replace("ß", "SS") == text.upper()
     if is_upper and len(letters) > _SHORT and not _has_caseless(letters):
         return LetterCase.UPPER
-    others = words[1:]  # the first word of every sentence has a capital
+    # The first word of every sentence has a capital, and so have initials.
+    others = [word for word in words[1:] if len(word) > 1]
     capitalized = [word for word in others if word[0].isupper() and not word[1:].isupper()]
     long_words = {word for word in others if len(word) > _SHORT}
     # A few names do not make a title: "¿Conoce Tom a Mary?"

@@ -227,6 +227,8 @@ def _continues(before: str, after: str, language: str) -> bool:
         return bool(_SPEECH_END.search(before)) and after[dash.end() : dash.end() + 1].islower()
     if dotted in _SHORT_TITLES.get(language, ()) and not _INITIALS.search(before):
         return True
+    if len(dotted) == 1 and word and word[1].isupper() and dotted != "i" and first.isupper():
+        return True  # an initial
     if language == "de" and _ORDINAL.search(before):  # der 2. Weltkrieg
         return True
     return dotted in _BEFORE_NAMES

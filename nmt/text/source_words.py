@@ -30,7 +30,9 @@ _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation
 _COMMON_INITIAL = 10  # occurrences of each letter of initials that are known
 _JOINTS = re.compile("['’-]")  # of the parts of a word
 _MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
-_BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
+# Not behind an initial, such as the R. of J. R. R. Tolkien.
+_BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
+_INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
 _ABBREVIATES = re.compile(
     r"\.\s+[\da-zà-öø-ÿ]"
 )  # behind a word: a dot that does not end the sentence
@@ -129,13 +131,13 @@ class SourceWords:
                 most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
             if _may_be_abbreviation(text, begin, end) or _is_name_or_laughter(word.capitalize()):
                 most = 0
-            is_right = word != word.lower() and is_name(word)
+            is_right = word != word.lower() and (word.lower() in self.counts or is_name(word))
             parts += [text[done:begin], word if is_right else self._known.correct(word, most)]
             done = end
         return "".join([*parts, text[done:]])
 
     def find_names(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return the characters [begin, end) of the names that no training source has.
+        """Return the characters [begin, end) of unknown names.
 
         A common name is one, and so is laughter. Another word with a capital is a name. One that
         begins a sentence, other than iPhone or McDonald, is a name if its letters do not look like
@@ -149,17 +151,19 @@ class SourceWords:
         names: list[tuple[int, int]] = []
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
-            if word == word.lower() and not _is_name_or_laughter(word):
-                continue
-            has_inner_capital = not word.isupper() and word[1:] != word[1:].lower()  # iPhone
             continues_name = bool(names) and text[names[-1][1] : begin] == " "
-            is_first = begins_sentence and not (has_inner_capital or continues_name)
-            if is_first and not (
-                _is_name_or_laughter(word) or self._begins_with_name(text, begin, end)
-            ):
-                continue
+            is_first = begins_sentence and not (_has_inner_capital(word) or continues_name)
+            if not _is_name_or_laughter(word):
+                if word == word.lower():
+                    continue
+                if is_first and not self._begins_with_name(text, begin, end):
+                    continue
             if possessive := POSSESSIVE.search(word):
                 end -= len(possessive[0])
+            if initials := _INITIALS.search(
+                text, max(names[-1][1] if names else 0, begin - 20), begin
+            ):
+                begin = initials.start()
             if continues_name:  # first and family name
                 begin = names.pop()[0]
             names.append((begin, end))
@@ -173,15 +177,19 @@ class SourceWords:
     def _find_unknown(
         self, text: str, spans: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[int, int, bool]]:
-        """Yield where each unknown word begins and ends, and whether it begins a sentence."""
+        """Yield where each unknown word begins and ends, and whether it begins a sentence.
+
+        Names that are too rare for a model to know their translations are unknown.
+        """
         is_kept = make_overlap_test(spans)
         for match in _WORD_OR_INITIALS.finditer(text):
             begin, end = match.span()
             lower = match[0].lower()
             if lower == match[0].upper():
                 continue
-            is_rare = self.counts.get(lower, 0) < _LEARNED_NAME
-            if self._is_known(lower) and not (is_rare and is_name(lower)):
+            is_rare = 0 < self.counts.get(lower, 0) < _LEARNED_NAME
+            is_rare_name = is_rare and (is_name(lower) or _has_inner_capital(match[0]))
+            if self._is_known(lower) and not is_rare_name:
                 continue
             if not is_kept(begin, end):
                 before = text[max(0, begin - _MOST_MARKS) : begin]
@@ -241,6 +249,11 @@ def _keep_most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
 def _list_signs(text: str) -> set[str]:
     """Return the brackets and marks of a text that are counted."""
     return list_brackets(text) | list_unusual_marks(text)
+
+
+def _has_inner_capital(word: str) -> bool:
+    """Whether a word is written as iPhone or McDonald."""
+    return not word.isupper() and word[1:] != word[1:].lower()
 
 
 def _is_name_or_laughter(word: str) -> bool:

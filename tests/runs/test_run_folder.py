@@ -17,7 +17,7 @@ from nmt.config import Config
 from nmt.errors import UserError
 from nmt.formats.verifying import verify_run
 from nmt.runs.checkpoint import read_arrays, write_arrays
-from nmt.runs.folder import RunFolder, link_latest
+from nmt.runs.folder import CONFIG_FILE, RunFolder, link_latest
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -45,12 +45,19 @@ def test_a_run_moved_elsewhere_translates(tiny_run: Path, tmp_path: Path) -> Non
     )
 
 
-def test_a_misspelt_run_names_the_nearest(tiny_run: Path, tmp_path: Path) -> None:
+def test_a_misspelt_run_names_the_nearest(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "data").mkdir()  # no run
     with pytest.raises(UserError, match="does not exist; train one first"):
         RunFolder.open(tmp_path / "dat")
-    with pytest.raises(UserError, match=f"did you mean '{tiny_run.name}'"):
+    with pytest.raises(UserError, match=f"did you mean '{tiny_run}'"):
         RunFolder.open(tiny_run.with_name(tiny_run.name[:-1]))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "demo").mkdir(parents=True)
+    (tmp_path / "runs" / "demo" / CONFIG_FILE).touch()
+    with pytest.raises(UserError, match="(did you mean|choose from:) '?runs/demo"):
+        RunFolder.open(Path("demo"))
 
 
 def test_weights_of_another_size_are_refused(tiny_run: Path, tmp_path: Path) -> None:

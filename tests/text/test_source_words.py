@@ -211,6 +211,8 @@ def test_unknown_initials_are_kept() -> None:
     known = SourceWords({"u": 10, "s": 10, "vive": 9})
     assert names(known, "vive en S.L. y J. R. R. Tolkien") == ["S.L.", "J. R. R. Tolkien"]
     assert names(known, "vive en U.S.") == []
+    assert names(known, "¿vive S. S. Tolkien?") == ["S. S. Tolkien"]
+    assert names(SourceWords({"iphone": 9, "ipad": 10}), "el iPhone, el iPad") == ["iPhone"]
 
 
 def test_words_that_are_drawn_out_become_known_ones() -> None:
