@@ -56,7 +56,7 @@ def test_a_misspelt_run_names_the_nearest(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "demo").mkdir(parents=True)
     (tmp_path / "runs" / "demo" / CONFIG_FILE).touch()
-    with pytest.raises(UserError, match="(did you mean|choose from:) '?runs/demo"):
+    with pytest.raises(UserError, match=r"(did you mean|choose from:) '?runs/demo"):
         RunFolder.open(Path("demo"))
 
 
