@@ -174,7 +174,7 @@ class SentenceReader:
             if signs.isdisjoint(word) or overlaps(begin, end) or not self._may_copy(word, signs):
                 continue
             if not word[0].isalnum():
-                extended = _add_abbreviations(text, begin, end)
+                extended = _add_capitals(text, begin, end)
                 begin, end = (begin, end) if overlaps(*extended) else extended
             if found and (begin <= found[-1][1] or text[found[-1][1] : begin] == " "):
                 begin = found.pop()[0]
@@ -212,7 +212,7 @@ class SentenceReader:
     ) -> tuple[list[Range], list[TermMatch], list[Range]]:
         """Return the spans of a text that are kept, its terms, and the characters that stay.
 
-        These are the spans, the terms and the abbreviations that are spelled as words.
+        The latter are the spans, the terms and the abbreviations that are spelled as words.
 
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
@@ -243,7 +243,7 @@ class SentenceReader:
         return [*stays, *(each for each in found if not overlaps(*each))]
 
 
-def _add_abbreviations(text: str, begin: int, end: int) -> Range:
+def _add_capitals(text: str, begin: int, end: int) -> Range:
     """Return characters [begin, end) of a symbol with the capitals beside it."""
     before = _LAST_CAPITALS.search(text[max(begin - _MOST_BEFORE, 0) : begin])
     after = _FIRST_CAPITALS.match(text, end)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from nmt.text.scripts import strip_accents
 
-_REPEATED = re.compile(r"([^\W\d_])\1{2,}")
+_REPEATED = re.compile(r"([^\W\d_])\1{2,}")  # a letter three times in a row
 _NUMERAL = re.compile("[ivxlcdm]+")
 _MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
 _ALPHABET = 64  # letters that a correction may insert
@@ -131,7 +131,7 @@ def _spell(word: str) -> str:
 
 
 def _list_shorter(word: str) -> set[str]:
-    """Return what a word may be that is drawn out, as nooooo; none of other words and numerals."""
+    """Return the words that one such as nooooo may be; none for other words and numerals."""
     if not _REPEATED.search(word) or _NUMERAL.fullmatch(word):
         return set()
     return {_REPEATED.sub(letters, word) for letters in (r"\1", r"\1\1")}
