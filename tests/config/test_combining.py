@@ -240,7 +240,7 @@ def test_the_run_that_was_checked_is_the_run_that_resumes(
 def test_a_missing_run(run: Run) -> None:
     message = complaint(lambda: resume(run.path.with_name("onne")))
     assert f"run {run.path.with_name('onne')} does not exist" in message
-    assert "did you mean 'one'?" in message
+    assert f"did you mean '{run.path}'?" in message
 
 
 def test_no_run_at_all(tmp_path: Path) -> None:

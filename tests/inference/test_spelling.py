@@ -80,7 +80,7 @@ def test_every_character_has_its_origin(tokenizer: Tokenizer, text: str) -> None
         assert sign == text[origin] or sign in "\"'-., "
     kept = {origin for sign, origin in zip(spelled, origins, strict=True) if sign == text[origin]}
     changed = {at for at in range(len(text)) if at not in kept}
-    assert all(text[at] in f"{SIGNS} " for at in changed)
+    assert all(text[at] in f"{SIGNS}. " for at in changed)
 
 
 def test_tokens_are_characters_of_the_text_itself(tokenizer: Tokenizer) -> None:
