@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.text.scripts import POSSESSIVE, strip_accents
 
 _FILE = Path(__file__).with_name("names.txt")
-_WORDS_MARK = "# Also words"  # begins the names that are ordinary words of some language
+_WORDS_LINE = "# Also words"  # what follows this line are names that are ordinary words as well
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
 
@@ -48,7 +48,8 @@ def _read_names() -> frozenset[str]:
 @cache
 def _read_words() -> frozenset[str]:
     """Return the names that are ordinary words as well, in lower case."""
-    return frozenset(_FILE.read_text(encoding="utf-8").partition(_WORDS_MARK)[2].lower().split())
+    lines = _FILE.read_text(encoding="utf-8").partition(_WORDS_LINE)[2].splitlines()[1:]
+    return frozenset(" ".join(lines).lower().split())
 
 
 @cache
