@@ -26,6 +26,7 @@ from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
+from nmt.text.final_marks import OTHER_STOPS
 from nmt.text.marked import MarkedText
 from nmt.text.scripts import extends_character
 from nmt.text.sentences import CLOSING, split_label, split_sentences
@@ -41,7 +42,7 @@ from nmt.text.terms import Glossary
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
 # column count only before white space (3.14 and 12:30 are not cut), those of the second everywhere.
 _MARKS = (
-    (".!?…", "。！？｡．؟۔।॥།።፧။។៕։"),
+    (".!?…", OTHER_STOPS),
     (",;:)]»—–", "、，；：､،؛፣፤፥၊"),
 )
 _CUTS = (

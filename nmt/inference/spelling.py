@@ -100,7 +100,7 @@ class Speller:
         return Spelling("".join([*parts, text[done:]]), (*origins, *range(done, len(text))))
 
     def _find_replacements(self, text: str) -> list[Replacement]:
-        """Return what is replaced, in order, the longest first; some may overlap."""
+        """Return replacements by where they begin, longer ones first; they may overlap."""
         found = self.find_abbreviations(text)
         body, marks = split_final_marks(text)
         simple = simplify_marks(marks)

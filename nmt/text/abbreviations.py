@@ -21,7 +21,7 @@ _FEWEST = 10  # occurrences of words that are read; rarer ones are seldom transl
 _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
-# Condition -> what is before an abbreviation, and behind it. Without one, letter case is ignored.
+# Condition -> expressions before and behind an abbreviation. "none" ignores letter case.
 _CONDITIONS = {
     "none": ("(?i:", ")"),
     "before a name": (r"(?<![A-Z]\.\s)", r"(?=\s?[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])"),

@@ -10,13 +10,14 @@ import re
 
 from nmt.text.scripts import is_unspaced_letter
 
+OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"  # of scripts without "."
 ELLIPSIS = "…"
 CLAUSE_MARKS = ":;,"
 _STOPS = ".…!?"
 _ELLIPSES = re.compile(r"\.{2,}|…")
 _GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff];$")
 # What ends a translation that gets no other mark: marks of other scripts, or one in a quotation.
-_ENDED = re.compile(r"[。！？｡．؟۔।॥།።፧။។៕։：；，、،؛]$|[.!?…][\"'”’»)\]]+$")
+_ENDED = re.compile(rf"[{OTHER_STOPS}：；，、،؛]$|[.!?…][\"'”’»)\]]+$")
 # The dot of these stays before a colon.
 _ABBREVIATION = re.compile(r"(?:\b\w\.\s?\w|\b(?:etc|Inc|Ltd|Jr|Dr|Mr|Mrs))\.$")
 

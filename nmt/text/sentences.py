@@ -102,7 +102,7 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 
 def split_label(sentence: str) -> list[str]:
-    """Return a label, such as "Nota: ", and what follows; the sentence itself if it has none."""
+    """Return the label of a sentence, such as "Nota: ", and the rest; without one, the sentence."""
     match = _LABEL.match(sentence)
     return [match[0], sentence[match.end() :]] if match else [sentence]
 

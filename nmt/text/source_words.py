@@ -33,7 +33,7 @@ _MOST_MARKS = 64  # characters that are read before a word: all, in a long line,
 # Not behind an initial, such as the R. of J. R. R. Tolkien.
 _BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
-_ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # behind a word: the sentence goes on
+_ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
 _LONGEST_UNIT = 4  # letters: mins, kgs, dto
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
-from unicodedata import combining, normalize
 
 from nmt.errors import UserError
 from nmt.text.cleaning import clean_text
@@ -18,6 +17,7 @@ from nmt.text.scripts import (
     extends_character,
     is_unspaced_letter,
     primary_subtag,
+    strip_accents,
 )
 
 # Of scripts without spaces between words, each character is a token.
@@ -254,7 +254,7 @@ def _make_forms(code: str) -> Callable[[str], frozenset[str]]:
 def _list_singulars(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield possible singulars of a word; an accent may be lost, as in cancion of canciones."""
     if _LOSES_ACCENT.search(word):
-        yield "".join(sign for sign in normalize("NFD", word) if not combining(sign))
+        yield strip_accents(word)
     for singular, plural in endings:
         if word.endswith(plural) and len(word) - len(plural) + len(singular) >= _MIN_LETTERS:
             yield word.removesuffix(plural) + singular

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from text_changes import (
     BEHIND_LABEL,
     CHANGES,
+    DOTTED,
     ENCLOSED,
     FINAL,
     INSERTED,
@@ -238,7 +239,7 @@ def measure(rows: Sequence[Sources], outputs: Mapping[str, str], language: str) 
             cased = bleu(translations, row.references, language, lowercase=False)
             measured += [add("BLEU", clean), add("BLEU with case", cased)]
         else:
-            if row.name in {*FINAL, "... between words"}:
+            if row.name in {*FINAL, DOTTED}:
                 translations = list(map(end_as, translations, row.references))
             if row.name == BEHIND_LABEL:
                 translations = list(map(without_label, translations))

@@ -122,7 +122,7 @@ def enclose_word(text: str, rng: random.Random, form: str) -> str:
 
 def insert_one(text: str, rng: random.Random, words: Sequence[str]) -> str:
     """Return a text with one of ``words`` between two of its own, if it has as many."""
-    gap = rng.choice([match.start() for match in _GAP.finditer(text)] or [len(text)])
+    gap = _choose_gap(text, rng)
     return f"{text[:gap]} {rng.choice(words)}{text[gap:]}" if gap < len(text) else text
 
 
@@ -138,8 +138,13 @@ def put_label(text: str, rng: random.Random) -> str:
 
 def insert_dots(text: str, rng: random.Random) -> str:
     """Return a text with "..." behind one of its words, if another word follows."""
-    gap = rng.choice([match.start() for match in _GAP.finditer(text)] or [len(text)])
+    gap = _choose_gap(text, rng)
     return f"{text[:gap]}...{text[gap:]}" if gap < len(text) else text
+
+
+def _choose_gap(text: str, rng: random.Random) -> int:
+    """Return the index of a space between two words; without one, the length of the text."""
+    return rng.choice([match.start() for match in _GAP.finditer(text)] or [len(text)])
 
 
 def end_as(text: str, reference: str) -> str:
@@ -162,6 +167,7 @@ def strip_marks(text: str) -> str:
 # Name in the table -> what training hardly has, and what one is taken from.
 INSERTED = {"& or another sign between words": SIGNS, "a word of another script": FOREIGN}
 BEHIND_LABEL = "behind a label, such as Nota:"
+DOTTED = "... between words"
 # Name in the table -> usual final mark -> what takes its place.
 FINAL = {
     "... at the end": {".": "..."},
@@ -188,7 +194,7 @@ CHANGES: dict[str, Change] = {
     **{name: partial(insert_one, words=words) for name, words in INSERTED.items()},
     **{name: partial(enclose_word, form=form) for name, form in ENCLOSED.items()},
     BEHIND_LABEL: put_label,
-    "... between words": insert_dots,
+    DOTTED: insert_dots,
     **{name: partial(end_with, marks=marks) for name, marks in FINAL.items()},
 }
 # Name in the table -> marks around a sentence.

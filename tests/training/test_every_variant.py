@@ -16,6 +16,7 @@ from rich.console import Console
 from sample_configs import configured
 
 from nmt import fit
+from nmt.config.noise import NoiseConfig
 from nmt.runs.building import build_model, set_seed
 from nmt.runs.checkpoint import read_arrays
 from nmt.training.backend import make_step
@@ -155,6 +156,9 @@ def learn(letters: Path, task: str, *overrides: str) -> Any:
             *("training.label_smoothing=0", "training.max_minutes=null"),
             *("training.max_steps=1500", "training.evaluate_every=500", "training.probes=[]"),
             *("training.ema_decay=0.99", "training.warmup_steps=100", "model.dropout=0"),
+            # Typing errors double letters: "g g" would be as good as "g g g".
+            *(f"data.noise.{kind}=0" for kind in vars(NoiseConfig.off())),
+            "data.phrases=0",
             *overrides,
         ],
         console=Console(quiet=True),
@@ -178,7 +182,7 @@ def test_it_learns_to_turn_letters_around(letters: Path, name: str) -> None:
     right = [
         one.target == output for one, output in zip(pairs, run.evaluation.outputs, strict=True)
     ]
-    assert np.mean(right) >= 0.98  # rotary positions lose one of "g g g", here and there
+    assert np.mean(right) >= 0.99
     # What a beam finds is worth what forced decoding makes of it.
     translator = run.translator().with_keras_engine()
     sources = [pair.source for pair in pairs[:20]]
