@@ -10,7 +10,7 @@ from keras import ops
 from nmt.model.attention import KeyValues
 from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
 from nmt.model.dropout import dropout, fold, resolve_key
-from nmt.model.layers import Dense, SizedLayer
+from nmt.model.layers import Dense, LayerNormalization, SizedLayer
 from nmt.model.sizes import BIASED, BLOCK_DEFAULTS, BlockSizes
 
 Tensor = Any
@@ -100,7 +100,7 @@ class _Block(SizedLayer):
         self.feed_forward_norm = self._normalization("feed_forward_norm")
 
     def _normalization(self, name: str) -> keras.layers.Layer:
-        return keras.layers.LayerNormalization(
+        return LayerNormalization(
             epsilon=self.sizes.norm_epsilon, name=name, dtype=self.dtype_policy
         )
 

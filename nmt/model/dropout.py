@@ -159,7 +159,12 @@ def dropout(x: Tensor, rate: float, key: Tensor | None, *, time_major: bool = Fa
         shape = (shape[1], shape[0], *shape[2:])
     parameters = mask_parameters(rate, key, math.prod(shape[1:]))
     counters = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
-    keep = ops.reshape(keep_mask(parameters, counters), shape)
+    keep = keep_mask(parameters, counters)
+    scale = ops.cast(parameters.scale, x.dtype)
     if time_major:
-        keep = ops.swapaxes(keep, 0, 1)
-    return ops.where(keep, x * ops.cast(parameters.scale, x.dtype), ops.zeros_like(x))
+        keep = ops.swapaxes(ops.reshape(keep, shape), 0, 1)
+        return ops.where(keep, x * scale, ops.zeros_like(x))
+    # As a matrix: XLA compiles sums over its gradient to faster code.
+    matrix = ops.reshape(x, (-1, shape[-1]))
+    keep = ops.reshape(keep, ops.shape(matrix))
+    return ops.reshape(ops.where(keep, matrix * scale, ops.zeros_like(matrix)), shape)

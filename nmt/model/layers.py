@@ -60,11 +60,19 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         """[.., I] -> [.., units]."""
-        if len(inputs.shape) == 2 or keras.config.backend() != "jax":
+        if len(inputs.shape) == 2:
             return super().call(inputs, training=training)
         shape = ops.shape(inputs)
         rows = super().call(ops.reshape(inputs, (-1, shape[-1])), training=training)
         return ops.reshape(rows, (*shape[:-1], self.units))
+
+
+@keras.saving.register_keras_serializable("nmt")
+class LayerNormalization(keras.layers.LayerNormalization):
+    def call(self, inputs: Tensor) -> Tensor:
+        """[.., D] -> [.., D]."""
+        shape = ops.shape(inputs)
+        return ops.reshape(super().call(ops.reshape(inputs, (-1, shape[-1]))), shape)
 
 
 @keras.saving.register_keras_serializable("nmt")

@@ -13,7 +13,7 @@ from nmt.model.blocks import DecoderBlock, EncoderBlock
 from nmt.model.contract import CROSS, DECODER, ENCODER
 from nmt.model.dropout import dropout, fold
 from nmt.model.encoder_decoder import PAD, EncoderDecoder
-from nmt.model.layers import TokenEmbedding
+from nmt.model.layers import LayerNormalization, TokenEmbedding
 from nmt.model.masks import SegmentMask, ancestor_mask, causal_mask, segment_mask
 from nmt.model.multi_head import MultiHeadAttention
 from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
@@ -131,7 +131,7 @@ class Transformer(EncoderDecoder):
         self.encoder_norm = self.decoder_norm = None
         if sizes.norm == "pre":
             self.encoder_norm, self.decoder_norm = (
-                keras.layers.LayerNormalization(epsilon=sizes.norm_epsilon, name=name, dtype=policy)
+                LayerNormalization(epsilon=sizes.norm_epsilon, name=name, dtype=policy)
                 for name in ("encoder_norm", "decoder_norm")
             )
         if type(self).__init__ is Transformer.__init__:  # a subclass may add layers

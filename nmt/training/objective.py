@@ -11,6 +11,7 @@ from nmt.data.tokenizer import UNK
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.model.dropout import dropout, fold
+from nmt.model.loops import call_with_gradient
 
 Tensor = Any
 
@@ -105,10 +106,12 @@ def cross_entropy(
         weights: float32 [...], factors of each label's objective; None: 1. They change neither the
             reported loss nor the token count.
     """
-    logits = ops.cast(logits, "float32")
-    weight = ops.cast(counted, "float32")
+    logits = ops.reshape(ops.cast(logits, "float32"), (-1, logits.shape[-1]))
+    labels = ops.reshape(labels, (-1,))
+    weight = ops.reshape(ops.cast(counted, "float32"), (-1,))
+    weights = None if weights is None else ops.reshape(weights, (-1,))
     normalizer = ops.logsumexp(logits, axis=-1)
-    label_logit = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+    label_logit = _label_logits(logits, labels)
     nll = normalizer - label_logit
     objective = nll
     if label_smoothing:
@@ -119,3 +122,22 @@ def cross_entropy(
         nll=ops.sum(nll * weight),
         tokens=ops.sum(weight),
     )
+
+
+def _label_logits(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the logits [N] of labels int [N], from logits [N, V].
+
+    The gradient compares instead of scattering: XLA fuses it with that of the softmax.
+    """
+
+    def compute(logits: Tensor) -> Any:
+        labels_column = labels[:, None]
+        taken = ops.take_along_axis(logits, labels_column, axis=-1)[:, 0]
+
+        def backward(gradient: Tensor) -> tuple[Tensor]:
+            is_label = ops.equal(labels_column, ops.arange(logits.shape[-1], dtype=labels.dtype))
+            return (ops.where(is_label, gradient[:, None], 0.0),)
+
+        return (taken,), backward
+
+    return call_with_gradient(compute, logits)[0]
