@@ -164,7 +164,7 @@ def dropout(x: Tensor, rate: float, key: Tensor | None, *, time_major: bool = Fa
     if time_major:
         keep = ops.swapaxes(ops.reshape(keep, shape), 0, 1)
         return ops.where(keep, x * scale, ops.zeros_like(x))
-    # As a matrix: XLA compiles sums over its gradient to faster code.
+    # As a matrix: XLA sums its gradient over the rows faster than over several axes.
     matrix = ops.reshape(x, (-1, shape[-1]))
     keep = ops.reshape(keep, ops.shape(matrix))
     return ops.reshape(ops.where(keep, matrix * scale, ops.zeros_like(matrix)), shape)

@@ -52,10 +52,9 @@ class SizedLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("nmt")
 class Dense(keras.layers.Dense):
-    """`keras.layers.Dense`, which on JAX multiplies all rows of a batch as one matrix.
+    """`keras.layers.Dense`, applied to all positions of a batch as the rows of one matrix.
 
-    XLA computes the gradient of a kernel more slowly where the input has more than two axes, and
-    attention to short sequences is little else than such products.
+    XLA computes the gradients of kernel and bias faster from a matrix than from three axes.
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
@@ -69,8 +68,12 @@ class Dense(keras.layers.Dense):
 
 @keras.saving.register_keras_serializable("nmt")
 class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization`, on the rows of one matrix for the reason of `Dense`."""
+
     def call(self, inputs: Tensor) -> Tensor:
         """[.., D] -> [.., D]."""
+        if len(inputs.shape) == 2:
+            return super().call(inputs)
         shape = ops.shape(inputs)
         return ops.reshape(super().call(ops.reshape(inputs, (-1, shape[-1]))), shape)
 
