@@ -212,13 +212,13 @@ class SentenceReader:
     ) -> tuple[list[Range], list[TermMatch], list[Range]]:
         """Return the spans of a text that are kept, its terms, and the characters that stay.
 
-        The latter are the spans, the terms and the abbreviations that are spelled as words.
+        The latter are the spans, the terms and the short forms that are spelled as words.
 
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
         """
         if self._glossary is None:
-            return spans, [], self._add_abbreviations(text, spans)
+            return spans, [], self._add_short_forms(text, spans)
         begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
         terms: list[TermMatch] = []
         inside, dropped = set[Range](), set[Range]()
@@ -234,12 +234,12 @@ class SentenceReader:
                     dropped.update(shared)
         stays = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
         kept = [span for span in spans if span not in dropped]
-        return kept, terms, self._add_abbreviations(text, stays)
+        return kept, terms, self._add_short_forms(text, stays)
 
-    def _add_abbreviations(self, text: str, stays: Sequence[Range]) -> list[Range]:
-        """Return characters of a text that stay, with the abbreviations outside of them."""
+    def _add_short_forms(self, text: str, stays: Sequence[Range]) -> list[Range]:
+        """Return characters of a text that stay, with the short forms outside of them."""
         overlaps = make_overlap_test(stays)
-        found = ((each.begin, each.end) for each in self._speller.find_abbreviations(text))
+        found = ((each.begin, each.end) for each in self._speller.find_short_forms(text))
         return [*stays, *(each for each in found if not overlaps(*each))]
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.abbreviations import Abbreviations, Replacement
 from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, simplify_marks, split_final_marks
-from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter
+from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
+from nmt.text.slashes import Slashes
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
 
@@ -25,8 +26,9 @@ _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
 _CHANGED = re.compile(
-    r"(?P<clause> [—–―] )|(?P<ellipsis>(?<=\w)(?:…|\.{3}) (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # as a comma
+    r"(?P<clause> [—–―] )|(?P<ellipsis>(?<=\w) ?(?:…|\.{3}) (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # as a comma
     r"|(?P<first>[¿¡]{2,})"
+    r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
     rf"|(?P<sign>[{_SIGNS}])"
     rf"|(?P<letter>\w)(?P<marks>[{_MARKS}]+)"
@@ -48,8 +50,8 @@ class Speller:
     Args:
         tokenizer: a sign is replaced if no piece has it, and pieces have its substitute.
         language: BCP 47 tag of the sentences, for their abbreviations.
-        words: of the training sources: abbreviations, ellipses and final marks that these hardly
-            have are replaced. None: not known.
+        words: of the training sources: abbreviations, slashes, ellipses and final marks that these
+            hardly have are replaced. None: not known.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class Speller:
         self._tokenizer = tokenizer
         self._words = words
         self._abbreviations = Abbreviations(language, words)
+        self._slashes = Slashes(language, words)
+        self._has_gaps = primary_subtag(language) == "fr"  # a space before marks
         self._has_pieces: dict[str, bool] = {}
         self._substitutes = {
             sign: other
@@ -80,9 +84,9 @@ class Speller:
         """Whether a vocabulary has pieces for a character, or for its substitute."""
         return self.has_pieces(self._substitutes.get(character, character))
 
-    def find_abbreviations(self, text: str) -> list[Replacement]:
-        """Return the abbreviations of a sentence that are spelled as words."""
-        return list(self._abbreviations.find(text))
+    def find_short_forms(self, text: str) -> list[Replacement]:
+        """Return the abbreviations and slashes of a sentence that are spelled as words."""
+        return [*self._abbreviations.find(text), *self._slashes.find(text)]
 
     def spell(self, text: str) -> Spelling:
         """Return a text with slots as it is encoded."""
@@ -101,12 +105,12 @@ class Speller:
 
     def _find_replacements(self, text: str) -> list[Replacement]:
         """Return replacements by where they begin, longer ones first; they may overlap."""
-        found = self.find_abbreviations(text)
+        found = self.find_short_forms(text)
         body, marks = split_final_marks(text)
         simple = simplify_marks(marks)
         end = len(text)
         if marks != simple and (simple in tuple("?!") or not self._has_learned(marks)):
-            end = len(body if simple else body.rstrip())
+            end = len(body if simple and self._has_gaps else body.rstrip())
             found.append(Replacement(end, len(text), simple))
         found += (
             Replacement(*match.span(), self._substitute(match, text))
@@ -125,6 +129,8 @@ class Speller:
         if match["joint"] is not None:
             neighbors = text[match.start() - 1 : match.start() + 1]
             return "" if any(map(is_unspaced_letter, neighbors)) else " "
+        if match["gap"]:
+            return match[0] if self._has_gaps else ""
         if match["first"]:
             return next(mark for mark in "¿¡" if mark in sign)
         if match["marks"]:  # those that no piece has are left out of words that pieces spell
@@ -132,7 +138,9 @@ class Speller:
                 return match[0]
             return match["letter"] + "".join(filter(self.can_spell, match["marks"]))
         if match["ellipsis"]:
-            return match[0] if self._has_learned(sign) else ", "
+            if not self._has_learned(sign):
+                return ", "
+            return match[0] if self._has_gaps else match[0].lstrip()
         if sign not in self._substitutes:
             return match[0]
         if match["clause"]:

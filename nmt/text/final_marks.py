@@ -13,8 +13,10 @@ from nmt.text.scripts import is_unspaced_letter
 OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"  # of scripts without "."
 ELLIPSIS = "…"
 CLAUSE_MARKS = ":;,"
+SLASH = "/"
 _STOPS = ".…!?"
 _ELLIPSES = re.compile(r"\.{2,}|…")
+_SLASH = re.compile(r"[^\W\d_]/[^\W\d_]")
 _GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff];$")
 # What ends a translation that gets no other mark: marks of other scripts, or one in a quotation.
 _ENDED = re.compile(rf"[{OTHER_STOPS}：；，、،؛]$|[.!?…][\"'”’»)\]]+$")
@@ -76,8 +78,10 @@ def copy_final_marks(source: str, translation: str, *, is_heading: bool = False)
 def list_unusual_marks(sentence: str) -> set[str]:
     """Return which marks a sentence has that are rare in some corpora.
 
-    They are a colon, semicolon or comma at its end, and an ellipsis, also as dots, anywhere.
+    They are a colon, semicolon or comma at its end, and an ellipsis, also as dots, or a slash
+    between letters anywhere.
     """
     _, marks = split_final_marks(sentence)
     found = {marks} & {*CLAUSE_MARKS}
-    return found | {ELLIPSIS} if _ELLIPSES.search(sentence) else found
+    found |= {ELLIPSIS} if _ELLIPSES.search(sentence) else set()
+    return found | {SLASH} if _SLASH.search(sentence) else found

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
-from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, list_unusual_marks
+from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, SLASH, list_unusual_marks
 from nmt.text.known_words import KnownWords
 from nmt.text.names import is_laughter, is_name, may_be_name
 from nmt.text.scripts import PLAIN_WORD, POSSESSIVE
@@ -39,7 +39,7 @@ _LONGEST_UNIT = 4  # letters: mins, kgs, dto
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
 _LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
-_SIGNS = (*PAIRS, *CLAUSE_MARKS, ELLIPSIS)  # that are counted
+_SIGNS = (*PAIRS, *CLAUSE_MARKS, ELLIPSIS, SLASH)  # that are counted
 _LEARNED = 2000  # sources with a sign, from which on a model translates it itself
 _MIN_MODELED = 1000  # words; with fewer, spelling and names cannot be judged
 

@@ -223,13 +223,16 @@ def train(
 
 
 def _score(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
-    """Score a complete run and fit its confidence; return the scores by name of the test set."""
+    """Fit the confidence of a complete run and score it; return the scores by name of the test set.
+
+    The confidence comes first, since translations place lost spans by its lexicon.
+    """
     from nmt.training.scoring import fit_confidence, score_run
 
-    tests = score_run(session, corpus)
     if session.process_group.is_main_process:
         fit_confidence(session, corpus)
-    return tests
+    session.process_group.barrier()
+    return score_run(session, corpus)
 
 
 def _open_folder(

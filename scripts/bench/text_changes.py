@@ -28,6 +28,8 @@ LABELS = ("Nota", "Importante", "Paso 3", "Segunda parte", "P. D.", "Ana")
 FOREIGN = ("москва", "東京", "서울", "दिल्ली", "القاهرة")
 _ADDED = re.compile(f"</?b>|[()“”{''.join(SIGNS)}]|{'|'.join(FOREIGN)}")
 _GAP = re.compile(r"(?<=\w) (?=\w)")
+_MARK = re.compile(r"(?<=\w)([.,;:!?…]+)(?=\s|$)")
+_OPENING = re.compile(r"([¿¡])(?=\w)")
 _FINAL = re.compile(r"[.!?…:;,]*$")
 _LONGEST_LOOP = 4  # words in a group that repeats
 _REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
@@ -142,6 +144,11 @@ def insert_dots(text: str, rng: random.Random) -> str:
     return f"{text[:gap]}...{text[gap:]}" if gap < len(text) else text
 
 
+def space_marks(text: str, rng: random.Random) -> str:
+    """Return a text with a space before its marks, and behind ¿ and ¡."""
+    return _OPENING.sub(r"\1 ", _MARK.sub(r" \1", text))
+
+
 def _choose_gap(text: str, rng: random.Random) -> int:
     """Return the index of a space between two words; without one, the length of the text."""
     return rng.choice([match.start() for match in _GAP.finditer(text)] or [len(text)])
@@ -195,6 +202,7 @@ CHANGES: dict[str, Change] = {
     **{name: partial(enclose_word, form=form) for name, form in ENCLOSED.items()},
     BEHIND_LABEL: put_label,
     DOTTED: insert_dots,
+    "a space before marks": space_marks,
     **{name: partial(end_with, marks=marks) for name, marks in FINAL.items()},
 }
 # Name in the table -> marks around a sentence.

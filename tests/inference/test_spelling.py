@@ -111,7 +111,13 @@ LEARNED = {"…": 2000, ":": 2000}
         ("Bueno... Ana", "Bueno... Ana", "Bueno... Ana"),
         ("No sé...", "No sé.", "No sé..."),
         ("No sé:", "No sé", "No sé:"),
-        ("No sé :", "No sé", "No sé :"),
+        ("No sé :", "No sé", "No sé:"),
+        ("¿ No , sé ? ¡ No !", "¿No, sé? ¡No!", "¿No, sé? ¡No!"),
+        ("No !!! Sé .", "No!!! Sé.", "No!!! Sé."),
+        ("No sé !!!", "No sé!", "No sé!"),
+        ("Bueno ... no sé", "Bueno, no sé", "Bueno... no sé"),
+        ("El .NET, no :) sé", "El .NET, no :) sé", "El .NET, no :) sé"),
+        ("Señor/a, bueno/no", "Señor, bueno o no", "Señor, bueno o no"),
         ("No sé;", "No sé", "No sé"),
         ("¡¡No sé!!!", "¡No sé!", "¡No sé!"),
         ("¡¿No sé?!", "¿No sé?", "¿No sé?"),
@@ -129,8 +135,17 @@ def test_marks_and_abbreviations_that_training_hardly_has(
     assert Speller(tokenizer, "es", SourceWords(COMMON, LEARNED)).spell(text).text == if_learned
 
 
+def test_french_has_spaces_before_marks(tokenizer: Tokenizer) -> None:
+    text = "Bueno ! No : no sé ?"
+    assert Speller(tokenizer, "fr-CA", SourceWords(COMMON)).spell(text).text == text
+    assert Speller(tokenizer, "und").spell(text).text == "Bueno! No: no sé?"
+
+
 @given(
-    st.lists(st.sampled_from(["Sr. ", "n.º", "...", "a", " ", ":", A, "! ", "…", "¿"]), max_size=9)
+    st.lists(
+        st.sampled_from(["Sr. ", "n.º", "...", "a", " ", ":", A, "! ", "…", "¿", "no/sé"]),
+        max_size=9,
+    )
 )
 def test_replaced_words_and_marks_have_origins_in_order(
     tokenizer: Tokenizer, parts: list[str]

@@ -89,3 +89,5 @@ def test_unusual_marks_are_listed() -> None:
     assert list_unusual_marks("Bueno... no sé:") == {"…", ":"}
     assert list_unusual_marks("Bueno… no.") == {"…"}
     assert list_unusual_marks("Hola, Ana: ven; ya.") == set()
+    assert list_unusual_marks("Él/ella, 1/2.") == {"/"}
+    assert list_unusual_marks("1/2, c/ Mayor / Sol") == set()
