@@ -118,7 +118,7 @@ def _complete_words(
         begin, end = following[0]
         tokens = np.asarray(hypothesis.tokens[: owners[end - 1] + 1], np.int32)
         space = " " if end_of_prefix < begin else ""
-        shown = apply_case(show_spans(text[begin:end], segment.spans), segment.case)
+        shown = apply_case(show_spans(text[begin:end], segment.target_spans), segment.case)
         if not segment.prefix.text:
             shown = copy_first_capital(segment.text, shown)
         prefix = f"{segment.prefix.full_text}{space}{shown}"

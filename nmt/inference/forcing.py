@@ -11,9 +11,9 @@ from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.batching import plan_batches
 from nmt.inference.contract import Engine
-from nmt.inference.results import Attention, PairScore
+from nmt.inference.results import Attention, PairScore, Translation
 from nmt.inference.segmenting import clean_input
-from nmt.inference.segments import show_spans
+from nmt.inference.segments import Segment, show_spans
 from nmt.text.shared_spans import keep_shared_spans, list_shared_spans
 from nmt.text.spans import SLOTS
 
@@ -107,6 +107,16 @@ def align_pairs(
     return _in_batches(engine.align, engine, _encode_pairs(tokenizer, pairs), batch_size)
 
 
+def attend_segment(
+    engine: KerasEngine, tokenizer: Tokenizer, segment: Segment, translation: Translation
+) -> Attention:
+    """Return the attention weights of the translation of a segment."""
+    target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
+    [weights] = engine.attention([segment.ids], [target])
+    spans = segment.spans, segment.target_spans
+    return label_attention(engine, tokenizer, segment.ids, target, last, weights, *spans)
+
+
 def label_attention(
     engine: KerasEngine,
     tokenizer: Tokenizer,
@@ -115,17 +125,18 @@ def label_attention(
     last: int,
     weights: dict[str, np.ndarray],
     spans: Sequence[str] = (),
+    target_spans: Sequence[str] = (),
 ) -> Attention:
     """Return the weights of a pair with its tokens.
 
-    ``last`` is the id after ``target``. Tokens of slots show the kept spans.
+    ``last`` is the id after ``target``. Tokens of slots show the kept spans of their side.
     """
 
-    def label(ids: Sequence[int]) -> list[str]:
+    def label(ids: Sequence[int], spans: Sequence[str] = target_spans) -> list[str]:
         return [show_spans(piece, spans) for piece in tokenizer.pieces(ids)]
 
     return Attention(
-        source=label([*source, EOS]),
+        source=label([*source, EOS], spans),
         target_in=label([BOS, *target]),
         target_out=label([*target, last]),
         weights=weights,

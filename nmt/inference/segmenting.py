@@ -26,9 +26,10 @@ from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import JOINERS, clean_text
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
+from nmt.text.dates import DateWriter
 from nmt.text.final_marks import OTHER_STOPS
 from nmt.text.marked import MarkedText
-from nmt.text.scripts import extends_character
+from nmt.text.scripts import UNKNOWN_LANGUAGE, extends_character
 from nmt.text.sentences import CLOSING, split_label, split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -55,6 +56,7 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
+_SPEAKER = re.compile(r"[A-ZÀ-ÖØ-Þ]\s?:")  # a label that means the same in any language
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
@@ -96,6 +98,7 @@ class Segmenter:
         unit: one of `nmt.config.decoding.UNITS`: "sentence" cuts texts into sentences; "line" cuts
             only texts longer than ``max_tokens``.
         language: BCP 47 tag of the texts, whose rules decide where sentences end.
+        target_language: the same, of their translations: dates are written in it.
         context: previous sentences that stand before each sentence, as in training. A text may
             begin with those before it: see `nmt.text.context`.
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
@@ -111,7 +114,8 @@ class Segmenter:
         tags: Sequence[str] = (),
         *,
         unit: str = "sentence",
-        language: str = "und",
+        language: str = UNKNOWN_LANGUAGE,
+        target_language: str = UNKNOWN_LANGUAGE,
         context: int = 0,
         words: SourceWords | None = None,
         carries_tags: bool = False,
@@ -130,8 +134,14 @@ class Segmenter:
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._speller = Speller(tokenizer, language, words)
+        self._dates = DateWriter(language, target_language)
         self._reader = SentenceReader(
-            tokenizer, words, self._speller, language=language, takes_brackets=self._carries_tags
+            tokenizer,
+            words,
+            self._speller,
+            language=language,
+            dates=self._dates,
+            takes_brackets=self._carries_tags,
         )
         self._has_warned = False
 
@@ -203,7 +213,8 @@ class Segmenter:
     def _split(self, text: str) -> tuple[list[_Sentence], str]:
         """Return the sentences of a text, and the white space after them.
 
-        The mark of an item of a list, and quotation marks around a sentence, count as white space.
+        The mark of an item of a list, a speaker's letter, and quotation marks around a sentence
+        count as white space.
         """
         tag, space, text = self.split_tag(text)
         context = ""
@@ -224,6 +235,9 @@ class Segmenter:
             cleaned = clean_text(content)
             if not cleaned:  # characters that are not text
                 space += piece.replace(content, "") if content else piece
+                continue
+            if not whole and _SPEAKER.fullmatch(content):
+                space += piece
                 continue
             before, _, after = piece.partition(content)
             if self.unit == "sentence":
@@ -272,6 +286,7 @@ class Segmenter:
                     before,
                     spelling=sentence.spelling,
                     brackets=sentence.brackets,
+                    dates=self._dates,
                 )
             ]
         text = sentence.text
@@ -294,6 +309,7 @@ class Segmenter:
                 case=sentence.case,
                 is_copied=is_copied,
                 spelling=self._speller.spell(slotted.text),
+                dates=self._dates,
             )
             for slotted, ids, is_copied in self._parts(text, self.max_tokens - len(tag))
         ]

@@ -17,6 +17,7 @@ from nmt.inference.results import Translation, clean_output
 from nmt.inference.spelling import Spelling
 from nmt.text.brackets import remove_brackets
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
+from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.final_marks import copy_final_marks
 from nmt.text.spans import (
     SLOTS,
@@ -48,6 +49,7 @@ class Segment:
     # Of the whole text: `TaggedText.tags`. Its translation gets them when the segments are joined.
     tags: tuple[tuple[str, str], ...] = ()
     aligns_tags: bool = False  # whether the places of the tags depend on the alignment of words
+    dates: DateWriter = NO_DATES  # writes kept spans that are dates
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -58,6 +60,11 @@ class Segment:
     def full_text(self) -> str:
         """The text with its kept spans, as users see it."""
         return show_spans(self.text, self.spans)
+
+    @property
+    def target_spans(self) -> tuple[str, ...]:
+        """What translations have in place of the kept spans: these, with dates translated."""
+        return tuple(map(self.dates.write, self.spans))
 
     @property
     def needs_words(self) -> bool:
@@ -74,7 +81,8 @@ class Segment:
         bare = remove_brackets(remove_tags(prefix, self.tags), self.brackets.tags)
         ends_word = ends_word or bare[-1:].isspace()
         prefix = " ".join(bare.split())
-        return replace(self, prefix=make_prefix(prefix, self.spans, self.case, ends_word=ends_word))
+        prefix_in_slots = make_prefix(prefix, self.target_spans, self.case, ends_word=ends_word)
+        return replace(self, prefix=prefix_in_slots)
 
     def find_tokens(self, tokenizer: Tokenizer) -> list[Span]:
         """Return the characters [begin, end) of the text of each id, but for a tag and a context.
@@ -112,7 +120,8 @@ def show_spans(text: str, spans: Sequence[str]) -> str:
 
 def copy_segment(segment: Segment) -> Translation:
     """Return the translation of a segment that is copied: it costs no search and has no tokens."""
-    return Translation(segment.full_text, log_prob=0.0, score=0.0, tokens=())
+    text = show_spans(segment.text, segment.target_spans)
+    return Translation(text, log_prob=0.0, score=0.0, tokens=())
 
 
 class SegmentWriter:
@@ -180,7 +189,7 @@ class SegmentWriter:
             weights: float32 [T, S], of `Engine.align`; None: missing slots are added at its end.
         """
         lost: tuple[str, ...] = ()
-        count = len(segment.spans)
+        spans, count = segment.target_spans, len(segment.spans)
         if self._tokenizer.slots and not is_intact(text, count):
             place = self._placer(segment, hypothesis, weights)
             text, lost = restore_spans(text, SLOTS[:count], place)
@@ -194,8 +203,8 @@ class SegmentWriter:
             is_heading = segment.case is not LetterCase.ORDINARY
             text = copy_final_marks(segment.text, text, is_heading=is_heading)
         if count:
-            text = restore_spans(space_slots(segment.text, text, segment.spans), segment.spans)[0]
-        begin_text = show_spans(prefix.text, segment.spans)
+            text = restore_spans(space_slots(segment.text, text, segment.spans), spans)[0]
+        begin_text = show_spans(prefix.text, spans)
         if text.startswith(begin_text):
             text = prefix.full_text + text.removeprefix(begin_text)
         return Translation(
@@ -203,7 +212,7 @@ class SegmentWriter:
             hypothesis.log_prob,
             hypothesis.score,
             hypothesis.tokens,
-            lost_spans=tuple(segment.spans[SLOTS.index(slot)] for slot in lost),
+            lost_spans=tuple(spans[SLOTS.index(slot)] for slot in lost),
         )
 
     def _write_case(self, segment: Segment, text: str) -> str:

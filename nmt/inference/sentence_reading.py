@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
 from copy import copy
+from operator import itemgetter
 from typing import NamedTuple
 from unicodedata import category
 
@@ -14,6 +15,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.inference.spelling import Speller
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -30,6 +32,7 @@ from nmt.text.words import find_words
 
 Range = tuple[int, int]  # characters [begin, end)
 
+_BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
 # Punctuation that is the same in every language; other marks, such as ¿, are not copied.
 _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
@@ -58,6 +61,7 @@ class SentenceReader:
             names are kept spans. None: not known.
         speller: of the model: signs that it cannot spell are kept spans.
         language: BCP 47 tag of the sentences. In German, capitals do not make a title.
+        dates: finds dates, which are kept spans.
         takes_brackets: whether brackets that the model has not learned are taken out of sentences
             that are not copied.
     """
@@ -69,6 +73,7 @@ class SentenceReader:
         speller: Speller,
         *,
         language: str,
+        dates: DateWriter = NO_DATES,
         takes_brackets: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
@@ -77,6 +82,7 @@ class SentenceReader:
         self._glossary: Glossary | None = None
         self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
+        self._dates = dates if self._slots else NO_DATES
         # Where sources keep their case, capitals may be those of common words, as in German.
         self._keeps_names = bool(self._slots) and tokenizer.lowercases
         self._reads_unspaced = is_unspaced(language)
@@ -117,7 +123,7 @@ class SentenceReader:
         return read_brackets(text, self._brackets, terms)
 
     def _read(self, text: str) -> ReadSentence:
-        given, spans = text, list(find_spans(text))
+        given, spans = text, self._find_kept(text)
         masked = keep_spans(text, spans, [_MASK] * len(spans))
         case = recognize_case(masked.text)
         if case is LetterCase.TITLE and (self._has_capital_nouns or self._has_names(masked.text)):
@@ -129,7 +135,7 @@ class SentenceReader:
             text = re.sub(_MASK, lambda _: next(values), to_sentence_case(masked.text, case))
         if self._words is not None:
             if case is not LetterCase.ORDINARY:
-                spans = list(find_spans(text))
+                spans = self._find_kept(text)
             _, _, stays = self._find_terms(text, spans)
             is_ordinary = case is LetterCase.ORDINARY
             text = self._words.correct(text, stays, accents_only=not is_ordinary)
@@ -148,7 +154,7 @@ class SentenceReader:
             keeps_terms: whether terms that are not translated are kept spans although the model
                 knows their words: where their letter case is lost otherwise.
         """
-        spans, terms, stays = self._find_terms(text, list(find_spans(text)))
+        spans, terms, stays = self._find_terms(text, self._find_kept(text))
         unspelled = self._find_unspelled(text, stays)
         if self._words is not None and self._keeps_names:
             spans += self._words.find_names(text, [*stays, *unspelled])
@@ -157,6 +163,16 @@ class SentenceReader:
                 spans.append((begin, end))
         room = max(len(self._slots) - len(spans), 0)  # the others are more likely to be needed
         return sorted([*spans, *unspelled[:room]])
+
+    def _find_kept(self, text: str) -> list[Range]:
+        """Return the characters [begin, end) of the kept spans, and of dates around numbers."""
+        spans, dates = list(find_spans(text)), []
+        for begin, end in self._dates.find(text):
+            first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
+            if all(begin <= span[0] and span[1] <= end for span in spans[first:last]):
+                dates.append((begin, end))
+                del spans[first:last]
+        return sorted([*spans, *dates])
 
     def _find_unspelled(self, text: str, stays: Sequence[Range]) -> list[Range]:
         """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.

@@ -6,15 +6,13 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from nmt.config import Config, DecodingConfig
 from nmt.config.data import list_tags
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.engines import Engines
-from nmt.inference.forcing import attend_pairs, label_attention, score_pairs
+from nmt.inference.forcing import attend_pairs, attend_segment, score_pairs
 from nmt.inference.joining import Joiner
 from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality
@@ -79,6 +77,7 @@ class Translator:
             tags,
             unit=unit or decoding.unit,
             language=languages[0],
+            target_language=languages[1],
             context=context,
             words=words,
             carries_tags=True,
@@ -392,9 +391,6 @@ class Translator:
         segments = self.segmenter.with_glossary(glossary).segment(text).segments
         if len(segments) != 1 or segments[0].is_copied:
             return None
-        ids, spans = segments[0].ids, segments[0].spans
         if translation is None:
             translation = self.run([text], SearchRequest(glossary=glossary))[0][0]
-        target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
-        [weights] = engine.attention([ids], [target])
-        return label_attention(engine, self.tokenizer, ids, target, last, weights, spans)
+        return attend_segment(engine, self.tokenizer, segments[0], translation)

@@ -85,7 +85,7 @@ def link_words(
     """
     tokens = translation.tokens[:-1]
     output, owners = find_owners(tokenizer.target, tokens)
-    text, origins = expand_slots(output, segment.spans)
+    text, origins = expand_slots(output, segment.target_spans)
     matched = match_characters(translation.text, text)
     output_indices = [origins[at] if at >= 0 else -1 for at in matched]
     source_spans, columns = find_source_words(segment, tokenizer)

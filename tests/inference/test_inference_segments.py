@@ -186,6 +186,17 @@ def test_a_translation_ends_as_its_source(tokenizer: Tokenizer) -> None:
     assert sorted(engine.sources) == ["no sé.", "¡ven!", "él dijo"]
 
 
+def test_dates_are_written_in_the_target_language(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer)
+    source = "ven el 5 de mayo de 2026. el 1 de junio no.\n2 DE ENERO"
+    assert translator.translate([source]) == ["ven el May 5, 2026. el June 1 no.\nJANUARY 2"]
+    assert sorted(engine.sources) == [f"el {A} no.", f"ven el {A}."]
+    forgetful, _ = translator_of(tokenizer, lambda text: text.replace(A, ""))
+    [[translation]] = forgetful.run([source.partition(". ")[0]])
+    assert translation.lost_spans == ("May 5, 2026",)
+    assert "May 5, 2026" in translation.text
+
+
 def test_bytes_that_are_no_text_are_left_out(tokenizer: Tokenizer) -> None:
     translator, _ = translator_of(tokenizer, lambda text: f"{text} \ufffd")
     assert translator.translate(["hoy"]) == ["hoy "]

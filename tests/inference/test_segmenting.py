@@ -18,7 +18,7 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
-from nmt.inference.segments import Segment
+from nmt.inference.segments import Segment, copy_segment
 from nmt.inference.spelling import Speller
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import clean_text
@@ -369,6 +369,32 @@ def test_what_follows_a_label_is_a_segment_whose_context_is_the_sentence_before(
     for sentence, before in zip(read[1:], ["Hoy hace frío.", "Hoy hace frío."], strict=False):
         assert sentence.startswith(before)
     assert read[3].startswith("Nota: el sol sale.")
+
+
+def test_a_letter_before_a_colon_is_not_translated(slotted: Tokenizer) -> None:
+    segmented = Segmenter(slotted, 63, language="es").segment("A: Hoy no.\nB : sí. C: D")
+    assert segmented.spaces == ["A: ", "\nB : ", " C: ", ""]
+    assert [segment.text for segment in segmented.segments] == ["Hoy no.", "sí.", "D"]
+
+
+def test_dates_are_kept_spans_that_translations_write_otherwise(
+    tokenizer: Tokenizer, slotted: Tokenizer
+) -> None:
+    text = "Ana vino el 5 de mayo de 2026 con 3-5 de marzo, 2 de enero."
+    segmenter = Segmenter(slotted, 63, language="es", target_language="en")
+    [segment] = segmenter.segment(text).segments
+    assert segment.spans == ("5 de mayo de 2026", "3-5", "2 de enero")
+    assert segment.target_spans == ("May 5, 2026", "3-5", "January 2")
+    assert segment.full_text == text
+    [alone] = segmenter.segment("5 DE MAYO").segments
+    assert alone.is_copied
+    assert copy_segment(alone).text == "MAY 5"
+    assert segment.begin_with("On May 5, 2026 Ana").prefix.text == f"On {SLOTS[0]} Ana"
+    for other in (tokenizer, slotted):
+        [plain] = Segmenter(other, 63, language="es").segment(text).segments
+        assert "de mayo de" in plain.text
+    [plain] = Segmenter(tokenizer, 63, language="es", target_language="en").segment(text).segments
+    assert plain.text == text
 
 
 def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:

@@ -27,7 +27,7 @@ from nmt.analysis.traces.trace import Trace, record
 from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.keras_engine import KerasEngine
-from nmt.inference.segments import show_spans
+from nmt.inference.segments import Segment, show_spans
 from nmt.inference.translator import Translator
 
 _FEATURE = "an explanation"  # what needs the Keras engine
@@ -154,7 +154,7 @@ def explain(
     segment = translator.segmenter.segment_whole(sentence)
     source, tokens = np.append(segment.ids, EOS), trace.tokens(trace.finished[0])
     words = group_tokens(tokenizer, tokens)
-    chosen = words if why is None else [_choose_word(words, why, segment.spans)]
+    chosen = words if why is None else [_choose_word(words, why, segment.target_spans)]
     scorer = engine.make_once(ForcedScorer)
     pairs = _choose_others(partial(scorer.score_next, source), tokenizer, tokens, chosen, not_)
     continuations = [
@@ -162,7 +162,7 @@ def explain(
         for word, pair in zip(chosen, pairs, strict=True)
         for ids in pair
     ]
-    source_words = group_tokens(translator.tokenizer, source.tolist())
+    source_words = _group_source(translator, segment, source)
     effects = occlude(
         scorer.score_pieces,
         source,
@@ -172,7 +172,7 @@ def explain(
         kept=find_tag(translator.tokenizer, translator.segmenter.tags, source.tolist()),
     )
     contributions, reason = _measure_contributions(engine, source, tokens)
-    view = _View(tokenizer, segment.spans, source_words, tokens, words, contributions)
+    view = _View(tokenizer, segment.target_spans, source_words, tokens, words, contributions)
     return Explanation(
         sentence,
         trace.texts[0],
@@ -229,7 +229,7 @@ class _View:
     """What all words of an explanation share."""
 
     tokenizer: Tokenizer  # of the target
-    spans: Sequence[str]  # kept spans of the source
+    spans: Sequence[str]  # what the translation has in place of slots
     source_words: Sequence[TokenWord]
     tokens: tuple[int, ...]  # of the translation
     words: Sequence[TokenWord]
@@ -310,6 +310,12 @@ class _View:
 
     def _fill(self, text: str) -> str:
         return show_spans(text, self.spans)
+
+
+def _group_source(translator: Translator, segment: Segment, ids: np.ndarray) -> list[TokenWord]:
+    """Return the words of the source with its kept spans, which may be dates, in place of slots."""
+    words = group_tokens(translator.tokenizer, ids.tolist())
+    return [word._replace(text=show_spans(word.text, segment.spans)) for word in words]
 
 
 def _share_all(contrast: float, contributions: np.ndarray, effect: float) -> Share:

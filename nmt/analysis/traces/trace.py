@@ -136,7 +136,7 @@ def record(
         inner=start_state(model, sources, options.static_options, limit),
         logits=ops.zeros((1, options.size, model.vocabulary_size), "float32"),
     )
-    prefixes = _Prefixes(translator, segment.spans)
+    prefixes = _Prefixes(translator, segment.target_spans)
     for progress in _search_by_position(algorithm, start, constraints, limit):
         prefixes.add_position(algorithm, progress)
     ended = [
@@ -176,7 +176,7 @@ class _Prefixes:
 
     Args:
         translator: the translator that searches.
-        spans: kept spans of the source, which pieces show in place of their slots.
+        spans: what pieces show in place of slots.
 
     Attributes:
         nodes: parents before their children; 0 is the root.

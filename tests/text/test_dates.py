@@ -1,0 +1,76 @@
+"""Dates with the name of a month, in other languages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.dates import _LANGUAGES, NO_DATES, DateWriter
+
+
+def translate(text: str, source: str, target: str) -> str:
+    """Return a text whose dates are in the other language."""
+    writer = DateWriter(source, target)
+    for begin, end in sorted(writer.find(text), reverse=True):
+        text = text[:begin] + writer.write(text[begin:end]) + text[end:]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text", "expected"),
+    [
+        ("es", "en", "el 5 de mayo de 1990 y el 1.º de junio", "el May 5, 1990 y el June 1"),
+        ("es-MX", "en-GB", "Lunes, 03 de Marzo del 2026.", "Lunes, March 3, 2026."),
+        ("es", "de", "EL 31 DE DICIEMBRE DE 1999", "EL 31. DEZEMBER 1999"),
+        ("en", "es", "May 5, 1990; June 1st", "5 de mayo de 1990; 1 de junio"),
+        ("en", "fr", "on 5 May 1990, the 2nd of March", "on 5 mai 1990, the 2 mars"),
+        ("en", "es", "May 5 May 6, 2026", "5 de mayo 6 de mayo de 2026"),
+        ("en", "es", "5 May 6", "5 de mayo 6"),
+        ("de", "it", "am 5. Mai 1990, 1.März", "am 5 maggio 1990, 1 marzo"),
+        ("fr", "pt", "le 1er août 2026", "le 1 de agosto de 2026"),
+        ("it", "en", "il 1º maggio", "il May 1"),
+        ("pt", "es", "5 de março de 2026", "5 de marzo de 2026"),
+        # Other words and numbers, no day, another language.
+        ("en", "es", "you may 5, march 3, May 55", "you may 5, march 3, May 55"),
+        ("en", "es", "15/5 May", "15/5 May"),
+        ("es", "en", "mayo de 2026, 32 de mayo", "mayo de 2026, 32 de mayo"),
+        ("es", "en", "5 de mayor", "5 de mayor"),
+        ("es", "en", "3-5 de mayo, 1.5 de mayo", "3-5 de mayo, 1.5 de mayo"),
+        ("es", "es-AR", "5 de mayo", "5 de mayo"),
+        ("es", "ja", "5 de mayo", "5 de mayo"),
+        ("und", "en", "5 de mayo", "5 de mayo"),
+    ],
+)
+def test_dates_are_written_in_the_other_language(
+    source: str, target: str, text: str, expected: str
+) -> None:
+    assert translate(text, source, target) == expected
+
+
+def test_every_language_has_twelve_months() -> None:
+    assert all(len(set(each.months.split())) == 12 for each in _LANGUAGES.values())
+
+
+@given(
+    st.integers(1, 31),
+    st.integers(0, 11),
+    st.none() | st.integers(1000, 2999),
+    st.permutations([*_LANGUAGES]),
+)
+def test_every_date_comes_back(day: int, month: int, year: int | None, codes: list[str]) -> None:
+    source, target = codes[:2]
+    language = _LANGUAGES[source]
+    form = language.written if year is None else language.with_year
+    date = form.format(day=day, month=language.months.split()[month], year=year)
+    writer = DateWriter(source, target)
+    text = f"x {date}."
+    assert [text[begin:end] for begin, end in writer.find(text)] == [date]
+    assert DateWriter(target, source).write(writer.write(date)) == date
+
+
+def test_other_texts_stay() -> None:
+    writer = DateWriter("es", "en")
+    assert writer.write("5") == "5"
+    assert writer.write("el 5 de mayo") == "el 5 de mayo"
+    assert NO_DATES.write("5 de mayo") == "5 de mayo"
