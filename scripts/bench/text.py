@@ -5,10 +5,9 @@
 The test split is translated as it is, under each change of `text_changes.py`, and in paragraphs,
 which are compared with the same sentences translated one by one. BLEU ignores case. Spans of each
 kind of `text_spans.py` count as copied if they occur exactly once in the translation. The sources
-of the changes, spans and paragraphs are functions of --seed. From Spanish to English, four tables
-written for this script follow: the share of `short_texts.tsv` that is right, and chrF of
-`hard_texts.tsv`, `abbreviated_texts.tsv` and `slashed_texts.tsv`. --show shows these translations
-and the spans that were lost.
+of the changes, spans and paragraphs are functions of --seed. From Spanish to English, tables written
+for this script follow: the share of `short_texts.tsv` that is right, and chrF of those of
+`HARD_TEXTS`. --show shows these translations and the spans that were lost.
 """
 
 from __future__ import annotations
@@ -53,6 +52,7 @@ HARD_TEXTS = {
     "hard texts": "hard_texts.tsv",
     "abbreviations": "abbreviated_texts.tsv",
     "words joined by a slash": "slashed_texts.tsv",
+    "dates with the name of a month": "dated_texts.tsv",
 }
 HEADER = ("source", "texts", "measure", "value", "compared with", "difference", "loops", "empty")
 

@@ -192,7 +192,7 @@ def test_dates_are_written_in_the_target_language(tokenizer: Tokenizer) -> None:
     assert translator.translate([source]) == ["ven el May 5, 2026. el June 1 no.\nJANUARY 2"]
     assert sorted(engine.sources) == [f"el {A} no.", f"ven el {A}."]
     forgetful, _ = translator_of(tokenizer, lambda text: text.replace(A, ""))
-    [[translation]] = forgetful.run([source.partition(". ")[0]])
+    [[translation]] = forgetful.run([source.partition(". ")[0]], SearchRequest())
     assert translation.lost_spans == ("May 5, 2026",)
     assert "May 5, 2026" in translation.text
 
