@@ -5,8 +5,8 @@
 The test split is translated as it is, under each change of `text_changes.py`, and in paragraphs,
 which are compared with the same sentences translated one by one. BLEU ignores case. Spans of each
 kind of `text_spans.py` count as copied if they occur exactly once in the translation. The sources
-of the changes, spans and paragraphs are functions of --seed. From Spanish to English, tables written
-for this script follow: the share of `short_texts.tsv` that is right, and chrF of those of
+of the changes, spans and paragraphs are functions of --seed. From Spanish to English, tables
+written for this script follow: the share of `short_texts.tsv` that is right, and chrF of those in
 `HARD_TEXTS`. --show shows these translations and the spans that were lost.
 """
 
