@@ -10,6 +10,8 @@ from nmt.text.case import LetterCase, to_sentence_case
 from nmt.text.spans import SLOTS
 from nmt.text.words import find_words
 
+_WORD_END = re.compile(r"\w\b")
+
 
 class Prefix(NamedTuple):
     """What the translation of a segment begins with."""
@@ -34,16 +36,32 @@ def make_prefix(
 
     Args:
         full_text: cleaned text.
-        spans: kept spans of the segment, by number of their slot.
+        spans: what the translation has in place of the slots. If the prefix ends with the first
+            words of one, such as a date, it is completed.
         case: letter case of the segment.
         ends_word: whether the last word of the prefix is complete.
     """
+    for span in spans:
+        full_text = _complete(full_text, span)
     text = full_text
-    for slot, span in zip(SLOTS, spans, strict=False):
+    # Longer ones first: a number may also be a part of a date.
+    for slot, span in sorted(zip(SLOTS, spans, strict=False), key=lambda each: -len(each[1])):
         # The span "12" is not a part of "120".
         whole_span = rf"(?<!\w){re.escape(span)}(?!\w)"
         text = re.sub(whole_span, slot, text, count=1)
     return Prefix(full_text, to_sentence_case(text, case), ends_word)
+
+
+def _complete(text: str, span: str) -> str:
+    """Return a text whose end, if it is the first words of a span, is all of the span."""
+    if " " not in span or span in text:
+        return text
+    ends = [match.end() for match in _WORD_END.finditer(span)]
+    for end in reversed(ends[:-1]):
+        before, head, rest = text.rpartition(span[:end])
+        if head and not rest and not before[-1:].isalnum():
+            return before + span
+    return text
 
 
 def crosses_word(text: str, at: int) -> bool:

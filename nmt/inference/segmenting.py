@@ -20,7 +20,7 @@ from nmt.errors import UserError
 from nmt.inference.carrying import needs_alignment
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
-from nmt.inference.sentence_reading import SentenceReader
+from nmt.inference.sentence_reading import SentenceReader, has_words
 from nmt.inference.spelling import Speller, Spelling
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
@@ -35,7 +35,6 @@ from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
     SlottedText,
-    has_letters_outside,
 )
 from nmt.text.tags import TaggedText, read_tags
 from nmt.text.terms import Glossary
@@ -56,7 +55,7 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
-_SPEAKER = re.compile(r"[A-ZÀ-ÖØ-Þ]\s?:")  # a label that means the same in any language
+_SPEAKER = re.compile(r"[A-DF-HJ-NP-TV-XZ]\s?:")  # a label that is no word, such as Y
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
@@ -134,13 +133,12 @@ class Segmenter:
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._speller = Speller(tokenizer, language, words)
-        self._dates = DateWriter(language, target_language)
         self._reader = SentenceReader(
             tokenizer,
             words,
             self._speller,
             language=language,
-            dates=self._dates,
+            dates=DateWriter(language, target_language),
             takes_brackets=self._carries_tags,
         )
         self._has_warned = False
@@ -213,8 +211,7 @@ class Segmenter:
     def _split(self, text: str) -> tuple[list[_Sentence], str]:
         """Return the sentences of a text, and the white space after them.
 
-        The mark of an item of a list, a speaker's letter, and quotation marks around a sentence
-        count as white space.
+        The mark of an item of a list, and quotation marks around a sentence, count as white space.
         """
         tag, space, text = self.split_tag(text)
         context = ""
@@ -236,9 +233,6 @@ class Segmenter:
             if not cleaned:  # characters that are not text
                 space += piece.replace(content, "") if content else piece
                 continue
-            if not whole and _SPEAKER.fullmatch(content):
-                space += piece
-                continue
             before, _, after = piece.partition(content)
             if self.unit == "sentence":
                 begins_line = not sentences or any(end in space for end in LINE_ENDS)
@@ -246,6 +240,8 @@ class Segmenter:
                 before, after = before + opening, closing + after
                 cleaned = cleaned if inside == content else clean_text(inside)
             read = self._reader.read(cleaned)
+            if not whole and _SPEAKER.fullmatch(content):
+                read = read._replace(is_copied=True)
             spelling = self._speller.spell(read.slotted.text)
             behind = add_context("", previous)
             sentences.append(_Sentence(*read, spelling, tag, space + before, behind))
@@ -286,7 +282,7 @@ class Segmenter:
                     before,
                     spelling=sentence.spelling,
                     brackets=sentence.brackets,
-                    dates=self._dates,
+                    dates=self._reader.dates,
                 )
             ]
         text = sentence.text
@@ -309,7 +305,7 @@ class Segmenter:
                 case=sentence.case,
                 is_copied=is_copied,
                 spelling=self._speller.spell(slotted.text),
-                dates=self._dates,
+                dates=self._reader.dates,
             )
             for slotted, ids, is_copied in self._parts(text, self.max_tokens - len(tag))
         ]
@@ -337,7 +333,7 @@ class Segmenter:
             part_spans = self._reader.find_spans(part)
             slotted, ids = self._reader.insert_slots(part, part_spans), self._encode(part)
             begin += end
-            is_copied = not has_letters_outside(part, part_spans)
+            is_copied = not has_words(part, part_spans, self._reader.dates)
             if len(ids) <= room or is_copied:
                 yield slotted, ids, is_copied
                 continue

@@ -120,8 +120,7 @@ def show_spans(text: str, spans: Sequence[str]) -> str:
 
 def copy_segment(segment: Segment) -> Translation:
     """Return the translation of a segment that is copied: it costs no search and has no tokens."""
-    text = show_spans(segment.text, segment.target_spans)
-    return Translation(text, log_prob=0.0, score=0.0, tokens=())
+    return Translation(segment.full_text, log_prob=0.0, score=0.0, tokens=())
 
 
 class SegmentWriter:
@@ -189,12 +188,12 @@ class SegmentWriter:
             weights: float32 [T, S], of `Engine.align`; None: missing slots are added at its end.
         """
         lost: tuple[str, ...] = ()
-        spans, count = segment.target_spans, len(segment.spans)
+        spans, count, prefix = segment.target_spans, len(segment.spans), segment.prefix
         if self._tokenizer.slots and not is_intact(text, count):
             place = self._placer(segment, hypothesis, weights)
-            text, lost = restore_spans(text, SLOTS[:count], place)
+            first = len(prefix.text) if text.startswith(prefix.text) else 0
+            text, lost = restore_spans(text, SLOTS[:count], place, first)
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
-        prefix = segment.prefix
         if not prefix.text:  # letter case depends on what slots touch
             text = space_slots(segment.text, text, segment.spans)
         begin = len(prefix.text) if text.startswith(prefix.text) else 0

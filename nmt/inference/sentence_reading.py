@@ -61,7 +61,7 @@ class SentenceReader:
             names are kept spans. None: not known.
         speller: of the model: signs that it cannot spell are kept spans.
         language: BCP 47 tag of the sentences. In German, capitals do not make a title.
-        dates: finds dates, which are kept spans.
+        dates: finds dates, which are kept spans, but not copied.
         takes_brackets: whether brackets that the model has not learned are taken out of sentences
             that are not copied.
     """
@@ -82,7 +82,7 @@ class SentenceReader:
         self._glossary: Glossary | None = None
         self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
-        self._dates = dates if self._slots else NO_DATES
+        self.dates = dates if self._slots else NO_DATES
         # Where sources keep their case, capitals may be those of common words, as in German.
         self._keeps_names = bool(self._slots) and tokenizer.lowercases
         self._reads_unspaced = is_unspaced(language)
@@ -97,6 +97,8 @@ class SentenceReader:
         """
         reader = copy(self)
         reader._glossary = glossary
+        kept = (term.source for term in glossary.terms if term.is_kept)
+        reader.dates = self.dates.without(kept)
         return reader
 
     def read(self, text: str, *, takes_brackets: bool = True) -> ReadSentence:
@@ -144,7 +146,7 @@ class SentenceReader:
         if case is not LetterCase.ORDINARY and len(text) == len(given):
             in_given_case = self.insert_slots(given, spans).values
             slotted = slotted._replace(values=in_given_case)
-        return ReadSentence(text, slotted, case, is_copied=not has_letters_outside(text, spans))
+        return ReadSentence(text, slotted, case, is_copied=not has_words(text, spans, self.dates))
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, with unseen names and signs.
@@ -165,11 +167,19 @@ class SentenceReader:
         return sorted([*spans, *unspelled[:room]])
 
     def _find_kept(self, text: str) -> list[Range]:
-        """Return the characters [begin, end) of the kept spans, and of dates around numbers."""
-        spans, dates = list(find_spans(text)), []
-        for begin, end in self._dates.find(text):
+        """Return the characters [begin, end) of the kept spans, and of dates around numbers.
+
+        A date with a term is none.
+        """
+        spans, dates = list(find_spans(text)), list[Range]()
+        found = list(self.dates.find(text))
+        terms = self._glossary.find(text) if found and self._glossary is not None else []
+        is_term = make_overlap_test([(match.begin, match.end) for match in terms])
+        for begin, end in found:
             first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
-            if all(begin <= span[0] and span[1] <= end for span in spans[first:last]):
+            inner = spans[first:last]
+            is_around = all(begin <= span[0] and span[1] <= end for span in inner)
+            if is_around and not is_term(begin, end):
                 dates.append((begin, end))
                 del spans[first:last]
         return sorted([*spans, *dates])
@@ -257,6 +267,12 @@ class SentenceReader:
         overlaps = make_overlap_test(stays)
         found = ((each.begin, each.end) for each in self._speller.find_short_forms(text))
         return [*stays, *(each for each in found if not overlaps(*each))]
+
+
+def has_words(text: str, spans: Sequence[Range], dates: DateWriter) -> bool:
+    """Whether a text has letters outside of spans that translations leave unchanged."""
+    values = ((span, text[slice(*span)]) for span in spans)
+    return has_letters_outside(text, [s for s, value in values if dates.write(value) == value])
 
 
 def _add_capitals(text: str, begin: int, end: int) -> Range:

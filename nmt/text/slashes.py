@@ -12,22 +12,60 @@ from nmt.text.scripts import PLAIN_WORD, primary_subtag
 from nmt.text.source_words import SourceWords
 
 _FEWEST = 10  # occurrences of each word: names such as TCP/IP stay
-_LONG = 5  # letters of an unknown word that may have another ending
+_SHORT = 4  # letters of words that are no names, as in Él/Ella
 
 
 class _Language(NamedTuple):
     both: str  # and
     either: str  # or
-    endings: str  # of another gender or number
+    each: str  # per, before a unit
+    units: str  # expression
+    inflected: str  # expression of a word, a slash and another ending
 
 
 _LANGUAGES = {
-    "de": _Language("und", "oder", "e|en|in|innen|n|r|s"),
-    "en": _Language("and", "or", "s|es"),
-    "es": _Language("y", "o", "a|as|o|os|e|es|ra|ras"),
-    "fr": _Language("et", "ou", "e|es|s|ne|nes|euse|euses|trice|trices"),
-    "it": _Language("e", "o", "a|e|i|o"),
-    "pt": _Language("e", "ou", "a|as|o|os|e|es|ra|ras"),
+    "de": _Language(
+        "und",
+        "oder",
+        "pro",
+        "tag|stunde|woche|monat|jahr|minute|sekunde|person|kilometer",
+        r"(?!über|unter|hinter|nach|ohne|beim|oder|aber)\w{4,}/-?(?:in|innen|r|n|en)",
+    ),
+    "en": _Language(
+        "and",
+        "or",
+        "per",
+        "day|hour|week|month|year|minute|second|person|night|kilometer|mile",
+        r"\w{2,}[a-rt-z]/e?s",
+    ),
+    "es": _Language(
+        "y",
+        "o",
+        "por",
+        "día|hora|semana|mes|año|minuto|segundo|persona|noche|kilómetro",
+        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|n|s)/-?r?as?",
+    ),
+    "fr": _Language(
+        "et",
+        "ou",
+        "par",
+        "jour|heure|semaine|mois|an|minute|seconde|personne|nuit|kilomètre",
+        r"(?!pour|avec|sous|sans|dans|chez|vers)\w{4,}/-?(?:e|es|s|ne|nes|euses?|trices?)",
+    ),
+    "it": _Language(
+        "e",
+        "o",
+        "al",
+        "giorno|ora|settimana|mese|anno|minuto|secondo|persona|notte|chilometro",
+        r"\w{2,}(?:o/a|i/e|a/o)|\w{3,}(?:e/a|e/i)",
+    ),
+    "pt": _Language(
+        "e",
+        "ou",
+        "por",
+        "dia|hora|semana|mês|ano|minuto|segundo|pessoa|noite|quilômetro",
+        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|s)/-?r?as?",
+    ),
 }
 _JOINED = re.compile(rf"(?<![\w/])({PLAIN_WORD})(/-?)({PLAIN_WORD})(?![\w/])")
 
@@ -49,22 +87,27 @@ class Slashes:
     def find(self, text: str) -> Iterator[Replacement]:
         """Yield what replaces slashes and endings of a sentence, in order.
 
-        Of "and/or", the "and" is not read.
+        Of "and/or", the "and" is not read. A long word with a capital behind a slash may be a name.
         """
         if self._language is None or SLASH not in text:
             return
-        both, either, endings = self._language
         for match in _JOINED.finditer(text):
-            first, _, second = map(str.lower, match.groups())
-            if (first, second) == (both, either):
+            first, second = match[1].lower(), match[3].lower()
+            if (first, second) == (self._language.both, self._language.either):
                 yield Replacement(match.start(), match.start(3), "")
-            elif re.fullmatch(endings, second) and self._may_have_endings(match[1]):
+            elif re.fullmatch(self._language.inflected, match[0].lower()):
                 yield Replacement(match.end(1), match.end(), "")
-            elif self._is_known(first) and self._is_known(second):
-                yield Replacement(match.start(2), match.end(2), f" {either} ")
+            elif (match[3] == second or len(second) <= _SHORT) and all(
+                map(self._is_known, (first, second))
+            ):
+                yield Replacement(match.start(2), match.end(2), f" {self._join_with(second)} ")
 
-    def _may_have_endings(self, word: str) -> bool:
-        return self._is_known(word.lower()) or (len(word) >= _LONG and not word.isupper())
+    def _join_with(self, word: str) -> str:
+        """Return what a slash before a word in lower case stands for."""
+        assert self._language is not None
+        is_unit = re.fullmatch(self._language.units, word)
+        return self._language.each if is_unit else self._language.either
 
     def _is_known(self, word: str) -> bool:
-        return len(word) > 1 and self._counts.get(word, 0) >= _FEWEST
+        is_or = self._language is not None and word == self._language.either
+        return len(word) > 1 and not is_or and self._counts.get(word, 0) >= _FEWEST

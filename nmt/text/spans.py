@@ -237,7 +237,10 @@ def _have_equal(word: re.Pattern[str], source: str, text: str) -> bool:
 
 
 def restore_spans(
-    text: str, values: Sequence[str], place: Callable[[str, int], int] | None = None
+    text: str,
+    values: Sequence[str],
+    place: Callable[[str, int], int] | None = None,
+    first: int = 0,
 ) -> tuple[str, tuple[str, ...]]:
     """Put spans back in place of their slots.
 
@@ -246,6 +249,7 @@ def restore_spans(
         values: the spans, by number of their slot.
         place: returns where in a translation to insert a slot that it lacks, given its number;
             None: at the end.
+        first: index in the text before which no slot is inserted.
 
     Returns:
         The translation, in which each span replaces the first of its slots, and the spans that were
@@ -264,7 +268,7 @@ def restore_spans(
     text = _SLOT_AND_JOINTS.sub(drop_repeated, text)
     lost = [number for number in range(len(values)) if SLOTS[number] not in seen]
     for number in lost:
-        at = len(text) if place is None else place(text, number)
+        at = len(text) if place is None else max(place(text, number), first)
         before, after = text[:at].rstrip(), text[at:].lstrip()
         text = join_sentences((before, SLOTS[number], after))
     restored = _SLOT.sub(lambda match: values[SLOTS.index(match[0])], text)

@@ -17,6 +17,7 @@ from nmt.text.spans import SLOTS
         ("12 and 7", ("7", "12"), LetterCase.ORDINARY, f"{SLOTS[1]} and {SLOTS[0]}"),
         ("12 and 12", ("12",), LetterCase.ORDINARY, f"{SLOTS[0]} and 12"),
         ("See https://a.org/?b=1", ("https://a.org/?b=1",), LetterCase.ORDINARY, f"See {SLOTS[0]}"),
+        ("On May 5, 5 men", ("5", "May 5"), LetterCase.ORDINARY, f"On {SLOTS[1]}, {SLOTS[0]} men"),
         ("HELLO, HOW", (), LetterCase.UPPER, "Hello, how"),
         ("The Old Man and", (), LetterCase.TITLE, "The old man and"),
         ("", ("12",), LetterCase.UPPER, ""),
@@ -27,6 +28,27 @@ def test_a_prefix_is_what_the_model_writes(
 ) -> None:
     prefix = make_prefix(full_text, spans, case)
     assert (prefix.full_text, prefix.text) == (full_text, text)
+
+
+@pytest.mark.parametrize(
+    ("full_text", "completed"),
+    [
+        ("On May", "On May 5, 2026"),
+        ("On May 5", "On May 5, 2026"),
+        ("On May 5, 2026", "On May 5, 2026"),
+        ("On May 5, 2026 in May", "On May 5, 2026 in May"),
+        ("On M", "On M"),
+        ("On May 6", "On May 6"),
+        ("BigMay", "BigMay"),
+        ("May 5 men", "May 5 men"),
+        ("with Ana", "with Ana Ruiz"),
+        ("", ""),
+    ],
+)
+def test_a_date_or_name_at_the_end_is_completed(full_text: str, completed: str) -> None:
+    spans = ("May 5, 2026", "Ana Ruiz", "https://a.org/May")
+    prefix = make_prefix(full_text, spans, LetterCase.ORDINARY)
+    assert prefix.full_text == completed
 
 
 def test_a_complete_word_is_not_continued() -> None:

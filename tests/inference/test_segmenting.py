@@ -18,7 +18,7 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
-from nmt.inference.segments import Segment, copy_segment
+from nmt.inference.segments import Segment
 from nmt.inference.spelling import Speller
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import clean_text
@@ -373,8 +373,12 @@ def test_what_follows_a_label_is_a_segment_whose_context_is_the_sentence_before(
 
 def test_a_letter_before_a_colon_is_not_translated(slotted: Tokenizer) -> None:
     segmented = Segmenter(slotted, 63, language="es").segment("A: Hoy no.\nB : sí. C: D")
-    assert segmented.spaces == ["A: ", "\nB : ", " C: ", ""]
-    assert [segment.text for segment in segmented.segments] == ["Hoy no.", "sí.", "D"]
+    assert [segment.text for segment in segmented.segments] == [
+        *("A:", "Hoy no.", "B :", "sí.", "C:", "D")
+    ]
+    assert [segment.is_copied for segment in segmented.segments] == [True, False] * 3
+    [label, _] = Segmenter(slotted, 63, language="es").segment("Y: no.").segments
+    assert not label.is_copied
 
 
 def test_dates_are_kept_spans_that_translations_write_otherwise(
@@ -387,14 +391,29 @@ def test_dates_are_kept_spans_that_translations_write_otherwise(
     assert segment.target_spans == ("May 5, 2026", "3-5", "January 2")
     assert segment.full_text == text
     [alone] = segmenter.segment("5 DE MAYO").segments
-    assert alone.is_copied
-    assert copy_segment(alone).text == "MAY 5"
+    assert not alone.is_copied
+    assert alone.target_spans == ("MAY 5",)
     assert segment.begin_with("On May 5, 2026 Ana").prefix.text == f"On {SLOTS[0]} Ana"
+    assert segment.begin_with("On May 5").prefix.full_text == "On May 5, 2026"
     for other in (tokenizer, slotted):
         [plain] = Segmenter(other, 63, language="es").segment(text).segments
         assert "de mayo de" in plain.text
     [plain] = Segmenter(tokenizer, 63, language="es", target_language="en").segment(text).segments
     assert plain.text == text
+
+
+def test_a_date_with_a_term_is_none(slotted: Tokenizer) -> None:
+    text = "La estación 2 de Mayo abre el 3 de enero."
+    terms = [Term("2 de Mayo", "2 de Mayo"), Term("enero", "Jan.")]
+    segmenter = Segmenter(slotted, 63, language="es", target_language="en")
+    [segment] = segmenter.with_glossary(Glossary(terms, ("es", "en"))).segment(text).segments
+    assert "3" in segment.spans
+    assert all(
+        span == written for span, written in zip(segment.spans, segment.target_spans, strict=True)
+    )
+    [alone] = segmenter.with_glossary(Glossary(terms, ("es", "en"))).segment("2 de mayo").segments
+    assert alone.full_text == "2 de mayo"
+    assert alone.target_spans == alone.spans
 
 
 def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from nmt.text.dates import _LANGUAGES, NO_DATES, DateWriter
 
+FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
+
 
 def translate(text: str, source: str, target: str) -> str:
     """Return a text whose dates are in the other language."""
@@ -26,14 +28,17 @@ def translate(text: str, source: str, target: str) -> str:
         ("en", "es", "May 5, 1990; June 1st", "5 de mayo de 1990; 1 de junio"),
         ("en", "fr", "on 5 May 1990, the 2nd of March", "on 5 mai 1990, the 2 mars"),
         ("en", "es", "May 5 May 6, 2026", "5 de mayo 6 de mayo de 2026"),
-        ("en", "es", "5 May 6", "5 de mayo 6"),
+        ("en", "es", "5 June 6", "5 de junio 6"),
         ("de", "it", "am 5. Mai 1990, 1.März", "am 5 maggio 1990, 1 marzo"),
         ("fr", "pt", "le 1er août 2026", "le 1 de agosto de 2026"),
         ("it", "en", "il 1º maggio", "il May 1"),
         ("pt", "es", "5 de março de 2026", "5 de marzo de 2026"),
+        ("es", "en", "5 de agoſto", "August 5"),  # a letter that IGNORECASE takes for another
         # Other words and numbers, no day, another language.
         ("en", "es", "you may 5, march 3, May 55", "you may 5, march 3, May 55"),
         ("en", "es", "15/5 May", "15/5 May"),
+        ("en", "es", "UNDER 12 MAY NOT, Top 10 May", "UNDER 12 MAY NOT, Top 10 May"),
+        ("en", "es", "5 June, 5 of May, 5th May, 5 May 1990", FIVES),
         ("es", "en", "mayo de 2026, 32 de mayo", "mayo de 2026, 32 de mayo"),
         ("es", "en", "5 de mayor", "5 de mayor"),
         ("es", "en", "3-5 de mayo, 1.5 de mayo", "3-5 de mayo, 1.5 de mayo"),
@@ -74,3 +79,5 @@ def test_other_texts_stay() -> None:
     assert writer.write("5") == "5"
     assert writer.write("el 5 de mayo") == "el 5 de mayo"
     assert NO_DATES.write("5 de mayo") == "5 de mayo"
+    assert writer.without(["5 de Mayo"]).write("5 DE MAYO") == "5 DE MAYO"
+    assert writer.without(["6 de Mayo"]).write("5 DE MAYO") == "MAY 5"

@@ -245,6 +245,7 @@ def test_lost_repeated_and_unknown_slots() -> None:
     assert restore_spans(output, ["1", "15"]) == ("1 in the 15's.", ())
     assert restore_spans("", ["1", "2"]) == ("1 2", ("1", "2"))
     assert restore_spans("a b", ["1"], lambda text, number: 2) == ("a 1 b", ("1",))
+    assert restore_spans("a b c", ["1"], lambda text, number: 2, 4) == ("a b 1 c", ("1",))
     assert restore_spans("页", ["3"], lambda text, number: 0) == ("3页", ("3",))
     # A span may itself be a slot.
     assert restore_spans(f"{first} {second}", [second, first]) == (f"{second} {first}", ())
