@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("exports")
 ODD = [
     "",
     " \t\u200b\x00\u00a0",
-    "  Tengo\u00a0 hambre .\x07",
+    "  Tengo\u00a0 hambre.\x07",
     "man\u0303ana",  # composed by NFC
     "😀👩\u200d🚀 a\u2028b",
     "¿Y ESTO?",
