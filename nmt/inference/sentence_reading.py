@@ -169,7 +169,7 @@ class SentenceReader:
     def _find_kept(self, text: str) -> list[Range]:
         """Return the characters [begin, end) of the kept spans, and of dates around numbers.
 
-        A date with a term is none.
+        Where a term overlaps a date, the term counts.
         """
         spans, dates = list(find_spans(text)), list[Range]()
         found = list(self.dates.find(text))

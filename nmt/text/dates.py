@@ -33,8 +33,8 @@ _LANGUAGES = {
         (
             r"MONTH\sDAY(?:st|nd|rd|th)?(?:,?\sYEAR)?",
             r"DAY(?:st|nd|rd|th)?\s(?:of\s)?MONTH,?\sYEAR",
-            r"DAY(?:(?:st|nd|rd|th)|\sof)\sMONTH",
-            r"DAY(?:st|nd|rd|th)\sof\sMONTH",
+            r"DAY(?:st|nd|rd|th)?\sof\sMONTH",
+            r"DAY(?:st|nd|rd|th)\sMONTH",
             r"DAY\sMONTH(?<!May)(?<!March)",  # 18 May Apply
         ),
         "{month} {day}",
@@ -85,7 +85,7 @@ class DateWriter:
         codes = primary_subtag(source), primary_subtag(target)
         read, self._target = map(_LANGUAGES.get, codes)
         self._months: list[re.Pattern[str]] = []
-        self._patterns: list[tuple[re.Pattern[str], list[str]]] = []  # and what groups are
+        self._patterns: list[tuple[re.Pattern[str], list[str]]] = []  # and what their groups are
         self._any: re.Pattern[str] | None = None
         if read is None or self._target is None or codes[0] == codes[1]:
             return

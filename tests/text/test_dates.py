@@ -38,7 +38,7 @@ def translate(text: str, source: str, target: str) -> str:
         ("en", "es", "you may 5, march 3, May 55", "you may 5, march 3, May 55"),
         ("en", "es", "15/5 May", "15/5 May"),
         ("en", "es", "UNDER 12 MAY NOT, Top 10 May", "UNDER 12 MAY NOT, Top 10 May"),
-        ("en", "es", "5 June, 5 of May, 5th May, 5 May 1990", FIVES),
+        ("en", "es", "5 June, 5th of May, 5th May, 5 May 1990", FIVES),
         ("es", "en", "mayo de 2026, 32 de mayo", "mayo de 2026, 32 de mayo"),
         ("es", "en", "5 de mayor", "5 de mayor"),
         ("es", "en", "3-5 de mayo, 1.5 de mayo", "3-5 de mayo, 1.5 de mayo"),
