@@ -20,6 +20,10 @@ class Prefix(NamedTuple):
     text: str = ""  # as the model writes it: slots in place of kept spans, ordinary letter case
     ends_word: bool = False  # whether its last word is complete
 
+    def find_end(self, text: str) -> int:
+        """Return where the prefix ends in a decoded output; 0 if it does not begin with it."""
+        return len(self.text) if text.startswith(self.text) else 0
+
     def is_intact(self, text: str) -> bool:
         """Whether a decoded output leaves the last word of the prefix as it is."""
         is_checked = self.ends_word and text.startswith(self.text)

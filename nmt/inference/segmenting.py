@@ -55,7 +55,7 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
-_SPEAKER = re.compile(r"[A-DF-HJ-NP-TV-XZ]\s?:")  # a label that is no word, such as Y
+_SPEAKER = re.compile(r"[A-DF-HJ-NP-TV-XZ]\s?:")  # the letter of a speaker; E, I, O, U, Y are words
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 

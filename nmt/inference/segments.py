@@ -191,12 +191,11 @@ class SegmentWriter:
         spans, count, prefix = segment.target_spans, len(segment.spans), segment.prefix
         if self._tokenizer.slots and not is_intact(text, count):
             place = self._placer(segment, hypothesis, weights)
-            first = len(prefix.text) if text.startswith(prefix.text) else 0
-            text, lost = restore_spans(text, SLOTS[:count], place, first)
+            text, lost = restore_spans(text, SLOTS[:count], place, prefix.find_end(text))
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
         if not prefix.text:  # letter case depends on what slots touch
             text = space_slots(segment.text, text, segment.spans)
-        begin = len(prefix.text) if text.startswith(prefix.text) else 0
+        begin = prefix.find_end(text)
         text = text[:begin] + self._write_case(segment, text[begin:])
         if len(text) > begin:
             is_heading = segment.case is not LetterCase.ORDINARY

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import keras
@@ -50,6 +52,15 @@ class SizedLayer(keras.layers.Layer):
         return cls(**config)
 
 
+def _by_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Apply a function to a matrix whose rows are all positions of ``x``: [.., I] -> [.., O]."""
+    if len(x.shape) == 2:
+        return function(x)
+    shape = ops.shape(x)
+    rows = function(ops.reshape(x, (-1, shape[-1])))
+    return ops.reshape(rows, (*shape[:-1], rows.shape[-1]))
+
+
 @keras.saving.register_keras_serializable("nmt")
 class Dense(keras.layers.Dense):
     """`keras.layers.Dense`, applied to all positions of a batch as the rows of one matrix.
@@ -59,11 +70,7 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         """[.., I] -> [.., units]."""
-        if len(inputs.shape) == 2:
-            return super().call(inputs, training=training)
-        shape = ops.shape(inputs)
-        rows = super().call(ops.reshape(inputs, (-1, shape[-1])), training=training)
-        return ops.reshape(rows, (*shape[:-1], self.units))
+        return _by_rows(partial(super().call, training=training), inputs)
 
 
 @keras.saving.register_keras_serializable("nmt")
@@ -72,10 +79,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs: Tensor) -> Tensor:
         """[.., D] -> [.., D]."""
-        if len(inputs.shape) == 2:
-            return super().call(inputs)
-        shape = ops.shape(inputs)
-        return ops.reshape(super().call(ops.reshape(inputs, (-1, shape[-1]))), shape)
+        return _by_rows(super().call, inputs)
 
 
 @keras.saving.register_keras_serializable("nmt")

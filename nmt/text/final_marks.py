@@ -83,5 +83,8 @@ def list_unusual_marks(sentence: str) -> set[str]:
     """
     _, marks = split_final_marks(sentence)
     found = {marks} & {*CLAUSE_MARKS}
-    found |= {ELLIPSIS} if _ELLIPSES.search(sentence) else set()
-    return found | {SLASH} if _SLASH.search(sentence) else found
+    if _ELLIPSES.search(sentence):
+        found.add(ELLIPSIS)
+    if _SLASH.search(sentence):
+        found.add(SLASH)
+    return found

@@ -12,14 +12,14 @@ from nmt.text.scripts import PLAIN_WORD, primary_subtag
 from nmt.text.source_words import SourceWords
 
 _FEWEST = 10  # occurrences of each word: names such as TCP/IP stay
-_SHORT = 4  # letters of words that are no names, as in Él/Ella
+_SHORT = 4  # letters; a longer word with a capital behind a slash may be a name
 
 
 class _Language(NamedTuple):
     both: str  # and
     either: str  # or
     each: str  # per, before a unit
-    units: str  # expression
+    units: str  # of time and so on
     inflected: str  # expression of a word, a slash and another ending
 
 
@@ -28,42 +28,42 @@ _LANGUAGES = {
         "und",
         "oder",
         "pro",
-        "tag|stunde|woche|monat|jahr|minute|sekunde|person|kilometer",
+        "tag stunde woche monat jahr minute sekunde person kilometer",
         r"(?!über|unter|hinter|nach|ohne|beim|oder|aber)\w{4,}/-?(?:in|innen|r|n|en)",
     ),
     "en": _Language(
         "and",
         "or",
         "per",
-        "day|hour|week|month|year|minute|second|person|night|kilometer|mile",
+        "day hour week month year minute second person night kilometer mile",
         r"\w{2,}[a-rt-z]/e?s",
     ),
     "es": _Language(
         "y",
         "o",
         "por",
-        "día|hora|semana|mes|año|minuto|segundo|persona|noche|kilómetro",
+        "día hora semana mes año minuto segundo persona noche kilómetro",
         r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|n|s)/-?r?as?",
     ),
     "fr": _Language(
         "et",
         "ou",
         "par",
-        "jour|heure|semaine|mois|an|minute|seconde|personne|nuit|kilomètre",
+        "jour heure semaine mois an minute seconde personne nuit kilomètre",
         r"(?!pour|avec|sous|sans|dans|chez|vers)\w{4,}/-?(?:e|es|s|ne|nes|euses?|trices?)",
     ),
     "it": _Language(
         "e",
         "o",
         "al",
-        "giorno|ora|settimana|mese|anno|minuto|secondo|persona|notte|chilometro",
+        "giorno ora settimana mese anno minuto secondo persona notte chilometro",
         r"\w{2,}(?:o/a|i/e|a/o)|\w{3,}(?:e/a|e/i)",
     ),
     "pt": _Language(
         "e",
         "ou",
         "por",
-        "dia|hora|semana|mês|ano|minuto|segundo|pessoa|noite|quilômetro",
+        "dia hora semana mês ano minuto segundo pessoa noite quilômetro",
         r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|s)/-?r?as?",
     ),
 }
@@ -87,27 +87,26 @@ class Slashes:
     def find(self, text: str) -> Iterator[Replacement]:
         """Yield what replaces slashes and endings of a sentence, in order.
 
-        Of "and/or", the "and" is not read. A long word with a capital behind a slash may be a name.
+        Of "and/or", the "and" is not read.
         """
         if self._language is None or SLASH not in text:
             return
+        language = self._language
         for match in _JOINED.finditer(text):
             first, second = match[1].lower(), match[3].lower()
-            if (first, second) == (self._language.both, self._language.either):
+            if (first, second) == (language.both, language.either):
                 yield Replacement(match.start(), match.start(3), "")
-            elif re.fullmatch(self._language.inflected, match[0].lower()):
+            elif re.fullmatch(language.inflected, match[0].lower()):
                 yield Replacement(match.end(1), match.end(), "")
-            elif (match[3] == second or len(second) <= _SHORT) and all(
-                map(self._is_known, (first, second))
-            ):
-                yield Replacement(match.start(2), match.end(2), f" {self._join_with(second)} ")
+            elif language.either not in (first, second) and self._are_words(match[1], match[3]):
+                is_unit = second in language.units.split()
+                word = language.each if is_unit else language.either
+                yield Replacement(match.start(2), match.end(2), f" {word} ")
 
-    def _join_with(self, word: str) -> str:
-        """Return what a slash before a word in lower case stands for."""
-        assert self._language is not None
-        is_unit = re.fullmatch(self._language.units, word)
-        return self._language.each if is_unit else self._language.either
+    def _are_words(self, first: str, second: str) -> bool:
+        """Whether training sources have both, and the second is hardly a name."""
+        may_be_name = second != second.lower() and len(second) > _SHORT
+        return not may_be_name and self._is_known(first) and self._is_known(second)
 
     def _is_known(self, word: str) -> bool:
-        is_or = self._language is not None and word == self._language.either
-        return len(word) > 1 and not is_or and self._counts.get(word, 0) >= _FEWEST
+        return len(word) > 1 and self._counts.get(word.lower(), 0) >= _FEWEST
