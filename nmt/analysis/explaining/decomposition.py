@@ -74,9 +74,10 @@ def measure_contributions(sublayer: Sublayer) -> Tensor:
     nothing is, the paper's shares are undefined: there, in proportion to the norms of the parts
     (Kobayashi et al. 2021).
     """
-    size = ops.sum(ops.abs(sublayer.output), axis=-1)[..., None]  # [B, T, 1]
-    distance = ops.sum(ops.abs(sublayer.output[:, :, None] - sublayer.parts), axis=-1)
-    nearness = ops.relu(size - distance)
+    output = sublayer.output[:, :, None]  # [B, T, 1, D]
+    # One sum of differences: of two sums, in another order each, a part of zero has a rest.
+    nearer = ops.abs(output) - ops.abs(output - sublayer.parts)
+    nearness = ops.relu(ops.sum(nearer, axis=-1))
     is_near = ops.any(nearness > 0, axis=-1, keepdims=True)
     shares = ops.where(is_near, nearness, ops.sum(ops.abs(sublayer.parts), axis=-1))
     return shares / ops.maximum(ops.sum(shares, axis=-1, keepdims=True), 1e-30)
