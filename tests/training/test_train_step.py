@@ -334,8 +334,8 @@ def recorded_step(make: Make) -> Callable[..., TrainStep]:
 
     def begin(*overrides: str) -> TrainStep:
         # The rest are the defaults of when they were.
-        defaults = ("training.label_smoothing=0.1", "training.clip_norm=1.0")
-        _, step = make(*DROPOUT, *defaults, *overrides)
+        defaults = ("label_smoothing=0.1", "clip_norm=1.0", "beta_2=0.98")
+        _, step = make(*DROPOUT, *(f"training.{key}" for key in defaults), *overrides)
         generator = np.random.default_rng(12)
         state = step.state()
         for name, array in state.items():
