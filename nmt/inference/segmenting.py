@@ -32,10 +32,7 @@ from nmt.text.marked import MarkedText
 from nmt.text.scripts import UNKNOWN_LANGUAGE, extends_character
 from nmt.text.sentences import CLOSING, split_label, split_sentences
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import (
-    SLOTS,
-    SlottedText,
-)
+from nmt.text.spans import SLOTS, SlottedText
 from nmt.text.tags import TaggedText, read_tags
 from nmt.text.terms import Glossary
 

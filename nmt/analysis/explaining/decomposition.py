@@ -75,7 +75,7 @@ def measure_contributions(sublayer: Sublayer) -> Tensor:
     (Kobayashi et al. 2021).
     """
     output = sublayer.output[:, :, None]  # [B, T, 1, D]
-    # One sum of differences: of two sums, in another order each, a part of zero has a rest.
+    # One sum, exactly 0 for a part of zero; two sums may be rounded differently.
     nearer = ops.abs(output) - ops.abs(output - sublayer.parts)
     nearness = ops.relu(ops.sum(nearer, axis=-1))
     is_near = ops.any(nearness > 0, axis=-1, keepdims=True)
