@@ -152,8 +152,8 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Score the pairs that the command line names, and write the results."""
     check(arguments)
-    paths = run_folders(arguments)
-    folder = RunFolder.open(paths[0])
+    folders = [RunFolder.open(path) for path in run_folders(arguments)]
+    folder = folders[0]
     if arguments.compare is not None:
         RunFolder.open(arguments.compare)
     # Heavy imports, after the arguments are checked.
@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inference.translator import Translator
     data = _read_pairs(arguments, folder, console)
     unit = arguments.unit or "line"
-    translator = Translator.load(paths, unit=unit, **engine_options(arguments))
+    translator = Translator.load(folders, unit=unit, **engine_options(arguments))
     content: dict[str, Any] = {
         "scored": _locate(arguments.source) if arguments.source else f"{arguments.split} split",
         "references": list(map(_locate, arguments.reference or ())),
@@ -189,7 +189,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     name += "_by_group" if data.groups else ""
     name += "_by_sentence" if unit == "sentence" else ""
     name += "_whole" if arguments.whole else ""
-    name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
+    name += f"_with_{len(folders) - 1}_more" if len(folders) > 1 else ""
     name += f"_{arguments.quantization}" if arguments.quantization else ""
     if arguments.output is None:
         path = folder.write_json(name_apart(folder.path, name, data.name, content), content)
@@ -310,21 +310,21 @@ def _load_other(
     from nmt.inference.translator import Translator
     from nmt.text.context import split_tag
 
-    path = RunFolder.open(arguments.compare).path
+    run = RunFolder.open(arguments.compare)
     unit = translator.segmenter.unit
-    other = Translator.load(path, unit=unit, **engine_options(arguments))
+    other = Translator.load(run, unit=unit, **engine_options(arguments))
     tags, context = translator.segmenter.tags, translator.segmenter.context
     if other.segmenter.context > context:
         raise UserError(
-            f"{path} reads the sentences before each ({other.segmenter.context}), and the first "
-            f"run reads {context}: give it as --run, and the other as --compare"
+            f"{run.path} reads the sentences before each ({other.segmenter.context}), and the "
+            f"first run reads {context}: give it as --run, and the other as --compare"
         )
     unknown = {split_tag(pair.source, tags)[0].strip() for pair in pairs}
     unknown -= {"", *other.segmenter.tags}
     if unknown:
         raise UserError(
-            f"{path} does not know {min(unknown)}, with which sources begin: compare both on files "
-            "without tags, with --source and --reference"
+            f"{run.path} does not know {min(unknown)}, with which sources begin: compare both on "
+            "files without tags, with --source and --reference"
         )
     if context and not other.segmenter.context:
         pairs = remove_contexts(pairs, tags)

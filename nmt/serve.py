@@ -166,7 +166,7 @@ def load_translator(arguments: argparse.Namespace, run_folder: RunFolder) -> Seg
     glossaries = {}
     if arguments.glossaries:
         glossaries = read_glossaries(arguments.glossaries, run_folder.config.data.languages)
-    translator = Translator.load(run_folder.path, **engine_options(arguments))
+    translator = Translator.load(run_folder, **engine_options(arguments))
     segment_translator = SegmentTranslator(translator, glossaries)
     if translator.engine.keras_engine is not None:
         segment_translator.load_attention()

@@ -136,21 +136,20 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     from nmt.inference.synthetic_corpus import SyntheticCorpus, describe_origin, write_corpus
     from nmt.inference.translator import Translator
 
-    paths = [run.path for run in runs]
     options = engine_options(arguments)
     if arguments.sample:
         options["engine"] = "keras"
     synthesizer = Synthesizer(
-        Translator.load(paths, **options),
+        Translator.load(runs, **options),
         _make_request(arguments),
         _make_filters(arguments, runs[0]),
         adds_noise=arguments.noise,
         seed=arguments.seed,
-        back_translator=Translator.load(back.path) if back else None,
+        back_translator=Translator.load(back) if back else None,
     )
     origin = describe_origin(
         arguments.kind,
-        paths,
+        [each.path for each in runs],
         arguments.file,
         synthesizer,
         encoding=encoding,

@@ -244,9 +244,9 @@ def _keras_option(arguments: argparse.Namespace) -> str:
 def run(arguments: argparse.Namespace) -> None:
     """Translate the input that the command line names."""
     check(arguments)
-    paths = run_folders(arguments)
-    folder = RunFolder.open(paths[0])  # a missing run is reported before a large file is read
-    languages = folder.config.data.languages
+    # A missing run is reported before a large file is read.
+    folders = [RunFolder.open(path) for path in run_folders(arguments)]
+    languages = folders[0].config.data.languages
     glossary = Glossary.read(arguments.terms, languages) if arguments.terms else None
     document, name = None, input_format(arguments)
     if name != LINES:
@@ -263,7 +263,7 @@ def run(arguments: argparse.Namespace) -> None:
     if _keras_option(arguments):
         # So that nothing is converted for an engine that cannot serve the request.
         engine["engine"] = "keras"
-    translator = Translator.load(paths, **engine)
+    translator = Translator.load(folders, **engine)
     request = make_request(arguments, glossary)
     terms = TermReport(glossary)
     if document is None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from nmt.runs.folder import RunFolder
+
 _LOADED: dict[object, object] = {}
 
 
@@ -20,10 +22,11 @@ def cached_translators(monkeypatch: pytest.MonkeyPatch) -> None:
     load = Translator.load
 
     def load_once(
-        run: str | Path | Sequence[Path] = "runs/latest", *, log: object = None, **engine: Any
+        run: Path | RunFolder | Sequence[RunFolder], *, log: object = None, **engine: Any
     ) -> object:
-        paths = [run] if isinstance(run, str | Path) else run
-        key = (*(Path(path).resolve() for path in paths), *engine.items())
+        runs = [run] if isinstance(run, Path | RunFolder) else run
+        paths = (each.path if isinstance(each, RunFolder) else each for each in runs)
+        key = (*(path.resolve() for path in paths), *engine.items())
         if key not in _LOADED:
             _LOADED[key] = load(run, **engine)
         return _LOADED[key]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from nmt.data.lines import LONGEST_LINE, is_cut
 from nmt.inference.results import Translation, join_lines
 
-CHUNK = 4096  # lines translated together
+CHUNK = 1024  # lines translated together
 
 
 def decode_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[str]:

@@ -87,9 +87,7 @@ def fit_run(
         if folder.config.model.decoder_layers > 1:
             lexicon.layer = _measure_layers(folder, corpus.dev[:_LAYER_PAIRS], lexicon)
             lexicon.save(folder.path)
-        translator = Translator.load(
-            folder.path, model=folder.model_class, engine=engine, unit="line"
-        )
+        translator = Translator.load(folder, engine=engine, unit="line")
         model = fit_quality(translator, corpus.dev, lexicon)
     except UserError as error:  # such as a model without attention
         log(f"no confidence: {error}")
@@ -113,7 +111,7 @@ def _measure_layers(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) 
     """Return the layer whose attention agrees best with the lexicon; None: it has no layers."""
     from nmt.inference.translator import Translator
 
-    translator = Translator.load(folder.path, model=folder.model_class, engine="keras")
+    translator = Translator.load(folder, engine="keras")
     engine, tokenizer = translator.keras_engine("attention"), translator.tokenizer
     most = engine.max_length - 1
     sources = tokenizer.encode([pair.source for pair in pairs])

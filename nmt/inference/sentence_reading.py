@@ -190,7 +190,7 @@ class SentenceReader:
         Those with nothing but a space between them are one. Abbreviations that a symbol touches
         belong to it, as in AT&T.
         """
-        signs = {sign for sign in {*text} if not (sign.isspace() or self._speller.can_spell(sign))}
+        signs = self._speller.list_unspelled(text)
         if not signs or not self._slots:
             return []
         overlaps = make_overlap_test(stays)

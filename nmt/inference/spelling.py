@@ -66,6 +66,7 @@ class Speller:
         self._slashes = Slashes(language, words)
         self._has_gaps = primary_subtag(language) == "fr"  # a space before marks
         self._has_pieces: dict[str, bool] = {}
+        self._spelled = set[str]()  # characters: those looked up, and spaces
         self._substitutes = {
             sign: other
             for sign, other in _SUBSTITUTES.items()
@@ -83,6 +84,13 @@ class Speller:
     def can_spell(self, character: str) -> bool:
         """Whether a vocabulary has pieces for a character, or for its substitute."""
         return self.has_pieces(self._substitutes.get(character, character))
+
+    def list_unspelled(self, text: str) -> set[str]:
+        """Return the characters of a text, but for spaces, that a vocabulary cannot spell."""
+        new = {*text} - self._spelled
+        unspelled = {sign for sign in new if not (sign.isspace() or self.can_spell(sign))}
+        self._spelled |= new - unspelled
+        return unspelled
 
     def find_short_forms(self, text: str) -> list[Replacement]:
         """Return the abbreviations and slashes of a sentence that are spelled as words."""

@@ -19,6 +19,7 @@ from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Results, Translation
 from nmt.inference.segmenting import Segmenter
 from nmt.runs.custom_model import ModelClass
+from nmt.runs.folder import RunFolder
 from nmt.text.context import PreviousSentences
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.source_words import SourceWords
@@ -129,7 +130,7 @@ class Translator:
     @classmethod
     def load(
         cls,
-        run: str | Path | Sequence[str | Path] = "runs/latest",
+        run: str | Path | RunFolder | Sequence[str | Path | RunFolder] = "runs/latest",
         *,
         model: ModelClass | None = None,
         engine: str = "auto",
@@ -143,7 +144,8 @@ class Translator:
         Args:
             run: a run folder; or several with the same tokenizer, whose log-probabilities are
                 averaged: by the Keras engine only, and without attention.
-            model: the class that `nmt.fit` was called with as ``model``; None: it was not.
+            model: the class that `nmt.fit` was called with as ``model``; None: it was not, or the
+                run is a `RunFolder`, which knows it.
             engine: one of `nmt.config.decoding.ENGINES`: "keras" runs the Keras model;
                 "ctranslate2" runs the same weights in C++, but neither samples nor returns
                 attention; "auto" uses CTranslate2 where it can hold the model, and Keras for all
@@ -161,10 +163,12 @@ class Translator:
                 have different tokenizers, or were trained with another class than ``model``.
         """
         from nmt.inference.loading import load_engines
-        from nmt.runs.folder import RunFolder
 
-        paths = [run] if isinstance(run, str | Path) else run
-        folders = [RunFolder.open(Path(path), model) for path in paths]
+        runs = [run] if isinstance(run, str | Path | RunFolder) else run
+        folders = [
+            each if isinstance(each, RunFolder) else RunFolder.open(Path(each), model)
+            for each in runs
+        ]
         tokenizer = folders[0].load_tokenizer()
         return cls.from_config(
             load_engines(folders, tokenizer, engine, quantization, log),

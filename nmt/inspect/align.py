@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inference.translator import Translator
 
         has_heads = arguments.gold is not None or _names_heads(arguments)
-        translator = Translator.load(folder.path, engine="keras" if has_heads else "auto")
+        translator = Translator.load(folder, engine="keras" if has_heads else "auto")
     if arguments.gold is not None:
         compare_with_gold(arguments, translator, console)
         return

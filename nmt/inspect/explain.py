@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.analysis.explaining.terminal import render
         from nmt.inference.translator import Translator
 
-        translator = Translator.load(folder.path, engine="keras")
+        translator = Translator.load(folder, engine="keras")
         explanation = explain(
             translator,
             arguments.sentence,

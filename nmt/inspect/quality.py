@@ -61,7 +61,7 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
     )
     from nmt.inference.translator import Translator
 
-    translator = Translator.load(folder.path, unit="line")
+    translator = Translator.load(folder, unit="line")
     sentences, words = [], []
     tags = translator.segmenter.tags
     changed = change_pairs(remove_contexts(corpus.test, tags), random.Random(_SEED), tags)

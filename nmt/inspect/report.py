@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
 
-        translator = Translator.load(folder.path, engine="keras", unit="line")
+        translator = Translator.load(folder, engine="keras", unit="line")
     dev = read_corpus(folder, console.print).dev
     # Like training, skip pairs that are longer than its rows.
     lengths = count_pair_tokens(translator.tokenizer, dev)

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.analysis.traces.tree import render
         from nmt.inference.translator import Translator
 
-        translator = Translator.load(folder.path, engine="keras")
+        translator = Translator.load(folder, engine="keras")
     page = Console(record=True, file=io.StringIO(), width=_PAGE_WIDTH)
     traces = []
     for sentence in arguments.sentences:

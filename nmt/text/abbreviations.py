@@ -21,6 +21,7 @@ _FEWEST = 10  # occurrences of words that are read; rarer ones are seldom transl
 _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
+_FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
 # Condition -> expressions before and behind an abbreviation. "none" ignores letter case.
 _CONDITIONS = {
     "none": ("(?i:", ")"),
@@ -67,28 +68,42 @@ class Abbreviations:
             for entry in _read_table()
             if entry.language == code and words is not None and _is_better_known(entry, words)
         ]
-        found.sort(key=lambda entry: -len(entry.short))  # the longest that matches
-        self._words = [entry.words for entry in found]
-        alternatives = "|".join(f"({_make_pattern(entry)})" for entry in found)
-        self._pattern = re.compile(rf"(?<![\w.])(?:{alternatives})") if found else None
+        # First letters in lower case -> abbreviations, the longest first.
+        self._entries: dict[str, list[tuple[re.Pattern[str], str]]] = {}
+        for entry in sorted(found, key=lambda entry: -len(entry.short)):
+            [first, *_] = _LETTERS.findall(entry.short.lower())
+            pattern = re.compile(_make_pattern(entry))
+            self._entries.setdefault(first, []).append((pattern, entry.words))
 
     def find(self, text: str) -> Iterator[Replacement]:
         """Yield the abbreviations of a sentence, in order.
 
         The dot of one that ends the sentence stays behind its words.
         """
-        for match in self._pattern.finditer(text) if self._pattern else ():
-            begin, end = match.span()
-            words = self._words[match.lastindex - 1] if match.lastindex else ""
-            if begin == 0 and match[0][0].isupper():
+        for begin, end, words in self._match(text):
+            if begin == 0 and text[0].isupper():
                 words = words[0].upper() + words[1:]
-            if match[0].endswith(".") and text.startswith(".", end):  # its dot is one of "..."
+            if text[end - 1] == "." and text.startswith(".", end):  # its dot is one of "..."
                 end -= 1
             elif end < len(text) and (text[end].isalnum() or text[end] in SLOTS):
                 words += " "
-            elif end == len(text) and begin > 0 and match[0][-1] == "." != words[-1]:
+            elif end == len(text) and begin > 0 and text[end - 1] == "." != words[-1]:
                 words += "."
             yield Replacement(begin, end, words)
+
+    def _match(self, text: str) -> Iterator[Replacement]:
+        """Yield the abbreviations of a text, in order, and their words in the table."""
+        if self._entries.keys().isdisjoint(_LETTERS.findall(text.lower())):
+            return  # most texts have none
+        done = 0
+        for letters in _FIRST_LETTERS.finditer(text):
+            if (begin := letters.start()) < done:
+                continue
+            for pattern, words in self._entries.get(letters[0].lower(), ()):
+                if match := pattern.match(text, begin):
+                    done = match.end()
+                    yield Replacement(begin, done, words)
+                    break
 
 
 @cache

@@ -183,10 +183,10 @@ class SourceWords:
         for match in _WORD_OR_INITIALS.finditer(text):
             begin, end = match.span()
             lower = match[0].lower()
-            if lower == match[0].upper():
+            count = self.counts.get(lower, 0)
+            if count >= _LEARNED_NAME or lower == match[0].upper():
                 continue
-            is_rare = 0 < self.counts.get(lower, 0) < _LEARNED_NAME
-            is_rare_name = is_rare and (is_name(lower) or _has_inner_capital(match[0]))
+            is_rare_name = count > 0 and (is_name(lower) or _has_inner_capital(match[0]))
             if self._is_known(lower) and not is_rare_name:
                 continue
             if not is_kept(begin, end):

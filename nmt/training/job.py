@@ -73,7 +73,7 @@ class Run:
         """Load the best weights."""
         from nmt.inference.translator import Translator
 
-        return Translator.load(self.path, model=self.folder.model_class)
+        return Translator.load(self.folder)
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: scores, and the newest table of samples."""

@@ -41,15 +41,10 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
         return {}
     folder, config, process_group = session.folder, session.config, session.process_group
     engine = "keras" if gpus() else "auto"  # a GPU that trains translates faster than the CPU
-    translator = Translator.load(folder.path, model=folder.model_class, engine=engine, unit="line")
+    translator = Translator.load(folder, engine=engine, unit="line")
     start = config.training.start_from if corpus.tests else None
     start_translator = (
-        Translator.load(
-            start,
-            model=session.components.open_start(Path(start)).model_class,
-            engine=engine,
-            unit="line",
-        )
+        Translator.load(session.components.open_start(Path(start)), engine=engine, unit="line")
         if start and Path(start).is_dir()
         else None
     )

@@ -235,7 +235,7 @@ def translate_history(run: RunFolder, threshold: float, folder: Path, console: C
         model = extract_checkpoint(run.checkpoints.path(step), folder / str(step))
         console.print(f"update {step:,}: translating {len(pairs):,} sentences")
         with quiet_start():
-            translator = Translator.load(model.path, unit="line")
+            translator = Translator.load(model, unit="line")
         sources = [pair.source for pair in pairs]
         outputs.append(translate_with_progress(translator, sources, console, beam_size=1))
     return make_history("checkpoints", pairs, steps, outputs, threshold, _language(run))

@@ -171,7 +171,7 @@ def translate_sentence(folder: RunFolder, sentence: str) -> SentenceResult:
     """Translate the sentence with a run's model, and read its attention if possible."""
     try:
         with quiet_start():
-            translator = Translator.load(folder.path)
+            translator = Translator.load(folder)
             kinds = describe_attention(translator)
             hypotheses = translator.hypotheses([sentence])[0]
             attention = translator.attention(sentence, hypotheses[0]) if hypotheses else None

@@ -51,7 +51,7 @@ class System:
         assert self.model is not None, "a file of translations has no model"
         gc.collect()
         with quiet_start():
-            return Translator.load(self.model.path, unit=UNIT)
+            return Translator.load(self.model, unit=UNIT)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ class Attender:
         if key not in self._translators:
             with tempfile.TemporaryDirectory() as folder:
                 model = extract_checkpoint(weights, Path(folder, "run")) if checkpoint else run
-                translator = Translator.load(model.path, unit=UNIT)
+                translator = Translator.load(model, unit=UNIT)
                 translator.keras_engine("attention")  # is loaded while there is the folder
             self._translators[key] = translator
         self._translators.move_to_end(key)
