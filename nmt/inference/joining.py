@@ -50,8 +50,8 @@ def _breaks_line(space: str) -> bool:
 
 
 def _are_words(before: str, after: str) -> bool:
-    """Whether sentences that touch in the source need a space: not beside a tag."""
-    return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith(">")
+    """Whether sentences that touch in the source need a space: not beside a tag or slash."""
+    return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith((">", "/"))
 
 
 _CLOSING = re.compile(r"[»”)\]’]?")  # marks that end a sentence

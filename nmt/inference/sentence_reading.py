@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from operator import itemgetter
 from typing import NamedTuple
@@ -38,6 +38,9 @@ _MASK = SLOTS[0]  # stands for each kept span while letter case is read
 _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
 _MOST_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
+_LAST_LETTER = re.compile(r"(?<!\w)[^\W\d_]$")  # before a bracket: the mark of an item, as b)
+_RANGE = re.compile(r"\s[—–-]\s")  # between numbers
+_INSIDE_SIGNS = ("", " ", "...", "…")  # between symbols that are one, such as [...]
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
 
@@ -171,7 +174,7 @@ class SentenceReader:
 
         Where a term overlaps a date, the term counts.
         """
-        spans, dates = list(find_spans(text)), list[Range]()
+        spans, dates = _join_ranges(text, find_spans(text)), list[Range]()
         found = list(self.dates.find(text))
         terms = self._glossary.find(text) if found and self._glossary is not None else []
         is_term = make_overlap_test([(match.begin, match.end) for match in terms])
@@ -202,7 +205,7 @@ class SentenceReader:
             if not word[0].isalnum():
                 extended = _add_capitals(text, begin, end)
                 begin, end = (begin, end) if overlaps(*extended) else extended
-            if found and (begin <= found[-1][1] or text[found[-1][1] : begin] == " "):
+            if found and text[found[-1][1] : begin] in _INSIDE_SIGNS:
                 begin = found.pop()[0]
             found.append((begin, end))
         return found
@@ -275,9 +278,27 @@ def has_words(text: str, spans: Sequence[Range], dates: DateWriter) -> bool:
     return has_letters_outside(text, [s for s, value in values if dates.write(value) == value])
 
 
+def _join_ranges(text: str, spans: Iterable[Range]) -> list[Range]:
+    """Return spans of which numbers are one if there is nothing but a dash between them."""
+    joined: list[Range] = []
+    for begin, end in spans:
+        last = joined[-1] if joined else (0, 0)
+        numbers = text[slice(*last)], text[begin:end]
+        if _RANGE.fullmatch(text, last[1], begin) and all(map(_has_digit, numbers)):
+            begin = joined.pop()[0]
+        joined.append((begin, end))
+    return joined
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdecimal, text))
+
+
 def _add_capitals(text: str, begin: int, end: int) -> Range:
     """Return characters [begin, end) of a symbol with the capitals beside it."""
-    before = _LAST_CAPITALS.search(text[max(begin - _MOST_BEFORE, 0) : begin])
+    is_item = text[begin] == ")"
+    letters = _LAST_LETTER if is_item else _LAST_CAPITALS
+    before = letters.search(text[max(begin - _MOST_BEFORE, 0) : begin])
     after = _FIRST_CAPITALS.match(text, end)
     return begin - len(before[0]) if before else begin, after.end() if after else end
 

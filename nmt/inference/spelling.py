@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.abbreviations import Abbreviations, Replacement
-from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, simplify_marks, split_final_marks
+from nmt.text.final_marks import (
+    CLAUSE_MARKS,
+    DASH,
+    ELLIPSIS,
+    simplify_marks,
+    split_final_marks,
+)
 from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
 from nmt.text.slashes import Slashes
 from nmt.text.source_words import SourceWords
@@ -25,8 +31,14 @@ _SIGNS = "".join(_SUBSTITUTES)
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
+# Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
+_CLAUSE = (
+    r" [—–―] |(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_])"
+    r"| [—–―](?=[¿¡«“\"]?[^\W\d_])|(?<=\w)[—–―](?=\s)"
+)
 _CHANGED = re.compile(
-    r"(?P<clause> [—–―] )|(?P<ellipsis>(?<=\w) ?(?:…|\.{3}) (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # as a comma
+    rf"(?P<clause>{_CLAUSE})|(?P<end>(?<=\w)[—–―](?=[.,;:!?…]))"
+    r"|(?P<ellipsis>(?<=\w) ?(?:…|\.{3}) (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # as a comma
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
@@ -117,7 +129,8 @@ class Speller:
         body, marks = split_final_marks(text)
         simple = simplify_marks(marks)
         end = len(text)
-        if marks != simple and (simple in tuple("?!") or not self._has_learned(marks)):
+        mark = marks if marks in CLAUSE_MARKS else ELLIPSIS
+        if marks != simple and (simple in tuple("?!") or not self._has_learned(mark, marks)):
             end = len(body if simple and self._has_gaps else body.rstrip())
             found.append(Replacement(end, len(text), simple))
         found += (
@@ -126,11 +139,9 @@ class Speller:
         )
         return sorted(found, key=lambda each: (each.begin, -each.end))
 
-    def _has_learned(self, mark: str) -> bool:
-        """Whether a model has learned an ellipsis or a final mark; if unknown, whether it may."""
-        if self._words is None:
-            return self.has_pieces(mark)
-        return self._words.teaches(mark if mark in CLAUSE_MARKS else ELLIPSIS)
+    def _has_learned(self, kind: str, mark: str) -> bool:
+        """Whether a model has learned a kind of mark; if unknown, whether it may."""
+        return self.has_pieces(mark) if self._words is None else self._words.teaches(kind)
 
     def _substitute(self, match: re.Match[str], text: str) -> str:
         sign = match[0].strip()
@@ -146,11 +157,14 @@ class Speller:
                 return match[0]
             return match["letter"] + "".join(filter(self.can_spell, match["marks"]))
         if match["ellipsis"]:
-            if not self._has_learned(sign):
+            if not self._has_learned(ELLIPSIS, sign):
                 return ", "
             return match[0] if self._has_gaps else match[0].lstrip()
+        if (match["clause"] or match["end"]) and not self._has_learned(DASH, sign):
+            if match["end"]:
+                return ""
+            comma = "" if text[match.start() - 1] in ".,;:!?…" else ","
+            return comma + " " * match[0].startswith(" ")
         if sign not in self._substitutes:
             return match[0]
-        if match["clause"]:
-            return ", "
-        return "'" if match["apostrophe"] else self._substitutes[sign]
+        return "'" if match["apostrophe"] else match[0].replace(sign, self._substitutes[sign])

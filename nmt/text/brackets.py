@@ -30,7 +30,9 @@ _DEEPEST = 8  # opened brackets that a sign may close
 _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
 # The mark of an item, or the dash of a speech, at the beginning of a line ...
 _LIST_MARKER = re.compile(
-    rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)){_TAGS}\s+(?=\S)"
+    rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)|[ivx]{{2,4}}\)){_TAGS}\s+(?=\S)"
+    # Not an initial, nor a letter of an abbreviation, which no capital follows.
+    rf"|{_TAGS}[a-z]\.{_TAGS}\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])"
     r"|[-–—](?=[¿¡«“\"(]*[^\W\d_])"
 )
 # ... and of any sentence.

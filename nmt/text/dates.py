@@ -1,5 +1,7 @@
 """Dates with the name of a month, which are kept spans, and how another language writes them.
 
+A date may have two days, as "3 to 7 June", or none.
+
 Formats are the long ones of Unicode's CLDR. Models see few dates of each month, so that short
 trainings do not learn them.
 """
@@ -7,8 +9,9 @@ trainings do not learn them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from itertools import chain
 from typing import NamedTuple
 
 from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
@@ -19,14 +22,20 @@ class _Language(NamedTuple):
     read: tuple[str, ...]  # expressions of a date with DAY, MONTH and YEAR
     written: str
     with_year: str
+    without_day: str
+    to: str  # between the first and the last of several days
+    both: str  # between two days
 
 
 _LANGUAGES = {
     "de": _Language(
         "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-        (r"DAY\.\s?MONTH(?:\sYEAR)?",),
+        (r"DAY\.\s?MONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day}. {month}",
         "{day}. {month} {year}",
+        "{month} {year}",
+        "bis",
+        "und",
     ),
     "en": _Language(
         "January February March April May June July August September October November December",
@@ -36,39 +45,57 @@ _LANGUAGES = {
             r"DAY(?:st|nd|rd|th)?\sof\sMONTH",
             r"DAY(?:st|nd|rd|th)\sMONTH",
             r"DAY\sMONTH(?<!May)(?<!March)",  # 18 May Apply
+            r"MONTH\sYEAR",
         ),
         "{month} {day}",
         "{month} {day}, {year}",
+        "{month} {year}",
+        "to",
+        "and",
     ),
     "es": _Language(
         "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-        (r"DAY(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?",),
+        (r"DAY(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?", r"MONTH\sdel?\sYEAR"),
         "{day} de {month}",
         "{day} de {month} de {year}",
+        "{month} de {year}",
+        "al",
+        "y",
     ),
     "fr": _Language(
         "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-        (r"DAY(?:er)?\sMONTH(?:\sYEAR)?",),
+        (r"DAY(?:er)?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day} {month}",
         "{day} {month} {year}",
+        "{month} {year}",
+        "au",
+        "et",
     ),
     "it": _Language(
         "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
         "dicembre",
-        (r"DAYº?\sMONTH(?:\sYEAR)?",),
+        (r"DAYº?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day} {month}",
         "{day} {month} {year}",
+        "{month} {year}",
+        "al",
+        "e",
     ),
     "pt": _Language(
         "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-        (r"DAY(?:\.?º)?\sde\sMONTH(?:\sde\sYEAR)?",),
+        (r"DAY(?:\.?º)?\sde\sMONTH(?:\sde\sYEAR)?", r"MONTH\sde\sYEAR"),
         "{day} de {month}",
         "{day} de {month} de {year}",
+        "{month} de {year}",
+        "a",
+        "e",
     ),
 }
 _PARTS = re.compile("DAY|MONTH|YEAR")
 _VERBS = {"MAY", "MARCH"}  # in a text in capitals
 _DAY = "(0?[1-9]|[12][0-9]|3[01])"
+_ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
+_GROUPS = {"DAY": ("FIRST", "JOINT", "DAY")}  # of an expression's part, if not one of its name
 _YEAR = "([12][0-9]{3})"
 
 
@@ -85,6 +112,7 @@ class DateWriter:
         codes = primary_subtag(source), primary_subtag(target)
         read, self._target = map(_LANGUAGES.get, codes)
         self._months: list[re.Pattern[str]] = []
+        self._joints: tuple[str, ...] = ()
         self._patterns: list[tuple[re.Pattern[str], list[str]]] = []  # and what their groups are
         self._any: re.Pattern[str] | None = None
         if read is None or self._target is None or codes[0] == codes[1]:
@@ -95,9 +123,10 @@ class DateWriter:
         flags = re.NOFLAG if names[0][0].isupper() else re.IGNORECASE
         capitals = {name.upper() for name in names} - _VERBS
         month = "|".join([*names, *sorted(capitals)])
-        filled = [_fill(pattern, month) for pattern in read.read]
+        self._joints = read.to, read.both
+        filled = [_fill(pattern, month, self._joints) for pattern in read.read]
         self._patterns = [
-            (re.compile(expression, flags), _PARTS.findall(pattern))
+            (re.compile(expression, flags), _list_groups(pattern))
             for expression, pattern in zip(filled, read.read, strict=True)
         ]
         self._any = re.compile(rf"(?<![\w.,:/-])(?:{'|'.join(filled)})(?!\w)", flags)
@@ -118,22 +147,45 @@ class DateWriter:
         for pattern, parts in self._patterns if date.casefold() not in self._kept else ():
             if match := pattern.fullmatch(date):
                 found = dict(zip(parts, match.groups(), strict=True))
-                written = self._write(int(found["DAY"]), found["MONTH"], found.get("YEAR"))
+                written = self._write(found)
                 return written.upper() if found["MONTH"].isupper() else written
         return date
 
-    def _write(self, day: int, month: str, year: str | None) -> str:
-        assert self._target is not None  # there are patterns
+    def _write(self, found: Mapping[str, str | None]) -> str:
+        target = self._target
+        assert target is not None  # there are patterns
+        month, year, day = found["MONTH"] or "", found.get("YEAR"), found.get("DAY")
         number = next(i for i, name in enumerate(self._months) if name.fullmatch(month))
-        name = self._target.months.split()[number]
-        form = self._target.written if year is None else self._target.with_year
-        return form.format(day=day, month=name, year=year)
+        name = target.months.split()[number]
+        if day is None:
+            return target.without_day.format(month=name, year=year)
+        form = target.written if year is None else target.with_year
+        days = str(int(day))
+        if first := found.get("FIRST"):
+            ending = "." if "{day}." in form else ""
+            joints = dict(zip(self._joints, (target.to, target.both), strict=True))
+            joint = joints.get((found["JOINT"] or "").strip().lower())
+            days = f"{int(first)}{ending}{f' {joint} ' if joint else '–'}{days}"
+        return form.format(day=days, month=name, year=year)
 
 
-def _fill(pattern: str, month: str) -> str:
-    """Return an expression with groups in place of its parts."""
-    values = {"DAY": _DAY, "MONTH": f"({month})", "YEAR": _YEAR}
+def _fill(pattern: str, month: str, joints: Iterable[str]) -> str:
+    """Return an expression with groups in place of its parts; before a day, there may be another.
+
+    Args:
+        pattern: of `_Language.read`.
+        month: expression of its name.
+        joints: words between two days.
+    """
+    first = rf"{_DAY}{_ENDING}(\s?[-–]\s?|\s(?:{'|'.join(joints)})\s)"
+    values = {"DAY": f"(?:{first})?{_DAY}", "MONTH": f"({month})", "YEAR": _YEAR}
     return _PARTS.sub(lambda match: values[match[0]], pattern)
+
+
+def _list_groups(pattern: str) -> list[str]:
+    """Return what the groups of a filled pattern are."""
+    parts = _PARTS.findall(pattern)
+    return list(chain.from_iterable(_GROUPS.get(part, (part,)) for part in parts))
 
 
 NO_DATES = DateWriter(UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)

@@ -14,9 +14,11 @@ OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"  # of scripts with
 ELLIPSIS = "…"
 CLAUSE_MARKS = ":;,"
 SLASH = "/"
+DASH = "—"
 _STOPS = ".…!?"
 _ELLIPSES = re.compile(r"\.{2,}|…")
 _SLASH = re.compile(r"[^\W\d_]/[^\W\d_]")
+_DASH = re.compile(r"\s[—–―-]\s|\w[—–―]|[—–―]\w")
 _GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff];$")
 # What ends a translation that gets no other mark: marks of other scripts, or one in a quotation.
 _ENDED = re.compile(rf"[{OTHER_STOPS}：；，、،؛]$|[.!?…][\"'”’»)\]]+$")
@@ -72,14 +74,15 @@ def copy_final_marks(source: str, translation: str, *, is_heading: bool = False)
         return translation
     if own == "." and marks in CLAUSE_MARKS and _ABBREVIATION.search(translation):
         text = translation
-    return text + marks
+    # Of «¿Sí?», the dot behind the quotation ends the sentence around it.
+    return text + (simple if marks == simple + "." else marks)
 
 
 def list_unusual_marks(sentence: str) -> set[str]:
     """Return which marks a sentence has that are rare in some corpora.
 
     They are a colon, semicolon or comma at its end, and an ellipsis, also as dots, or a slash
-    between letters anywhere.
+    between letters anywhere, or a dash, but for hyphens.
     """
     _, marks = split_final_marks(sentence)
     found = {marks} & {*CLAUSE_MARKS}
@@ -87,4 +90,6 @@ def list_unusual_marks(sentence: str) -> set[str]:
         found.add(ELLIPSIS)
     if _SLASH.search(sentence):
         found.add(SLASH)
+    if _DASH.search(sentence):
+        found.add(DASH)
     return found

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nmt.text.scripts import primary_subtag
-from nmt.text.spans import find_spans, make_overlap_test
+from nmt.text.spans import PATTERNS, find_spans, make_overlap_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
 # separates cells.
@@ -18,11 +18,15 @@ CLOSING = "\"'”’»)\\]」』）】》〉"
 # Between the entries of a menu, the folders of a path, the cells of a row.
 BLOCKS = "p|div|li|ul|ol|tr|td|th|h[1-6]"  # elements of a page between which texts end
 _SEPARATOR = re.compile(
-    r"(?<=\S\s)(?:[|·•‣›→»]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
-    r"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^[|«‹›»]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
+    r"(?<=\S\s)(?:[|·•‣›→»☐☑☒]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
+    r"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^[|«‹›»☐☑☒]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     r"|(?<=[.!?…:])<br ?/?>\s*"
+    # In a heading, a dash, but not between numbers.
+    r"|(?:(?<=[^\W\d]\s)[—–-]\s+(?=\S)|(?<=\S\s)[—–-]\s+(?=[^\W\d]))(?=.*[^.!?…:;,]$)"
 )
+_LABEL_PART = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}(?:\s[^\W\d_]+)*"
+_LABELS = re.compile(rf"{_LABEL_PART}(?:/{_LABEL_PART})+")  # Entrada/Salida
 # What ends the piece before a cut: its last word and a dot.
 _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
 _INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
@@ -38,10 +42,14 @@ _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d
 _HYPHENATED = re.compile(r"-")  # J.-C.; 1.- of an item
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
-# Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
+# Cuts that are missing: where a span or "etc." ends a sentence, behind a dot in quotation marks,
+# behind an emoji that stands for a dot, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
+_QUOTED_DOT = re.compile(rf"\.[{CLOSING}]+\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])")
+_BEHIND_EMOJI = re.compile(r"(?<=[^\W\d_]) \S+ (?=[¿¡]?[A-ZÀ-ÖØ-Þ])")
+_EMOJI = re.compile(PATTERNS["emoji"])
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
-_AND_SO_ON = ("etc", "ecc", "usw")
+_AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
 _NO_LANGUAGES = ("es", "it", "en")
@@ -50,7 +58,7 @@ _LABEL = re.compile(
     r"[\s*•●–—-]*(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
     r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
 )
-_ROMAN = re.compile(r"[IVX]{1,4}\.\s+")  # the mark of an item
+_ITEM = re.compile(r"(?:[IVX]{1,4}|[a-z])\.\s+")  # its mark
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 
 # Abbreviations after which a sentence continues, in lower case, without their dots.
@@ -127,6 +135,8 @@ def _split_line(line: str, language: str) -> list[str]:
 def _find_separators(line: str) -> list[tuple[int, int]]:
     """Return the characters [begin, end) of the separators of a line that are in no kept span."""
     separators = [match.span() for match in _SEPARATOR.finditer(line)]
+    if "/" in line and _LABELS.fullmatch(line):
+        return [match.span() for match in re.finditer("/", line)]
     if not separators:
         return []
     is_inside = make_overlap_test(list(find_spans(line)))
@@ -177,7 +187,7 @@ def _merge(
         before, after = line[max(begin, cut - _CONTEXT) : cut], line[cut : cut + _CONTEXT]
         if (
             before
-            and not (begin == 0 and _ROMAN.fullmatch(before))
+            and not (begin == 0 and _ITEM.fullmatch(before))
             and not first < cut < last
             and not (after and _continues(before, after, language))
         ):
@@ -186,7 +196,10 @@ def _merge(
 
 
 def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) -> Iterator[int]:
-    """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end."""
+    """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end.
+
+    Also of those that end with a quotation or an emoji.
+    """
     if "¿" in line or "¡" in line:
         yield from (match.end() for match in _OPENING.finditer(line))
     if "No." in line and language in _NO_LANGUAGES:
@@ -199,6 +212,11 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) ->
         match = _MISSING.match(line, end)
         if match and _first_letter(line[match.end() : match.end() + _CONTEXT]).isupper():
             yield match.end()
+    yield from (match.end() for match in _QUOTED_DOT.finditer(line))
+    for begin, end in spans:
+        match = _BEHIND_EMOJI.match(line, begin - 1)
+        if match and match.end() == end + 1 and _EMOJI.fullmatch(line, begin, end):
+            yield end + 1
 
 
 def _continues(before: str, after: str, language: str) -> bool:

@@ -1,4 +1,7 @@
-"""Words joined by a slash, such as he/she and niño/a, which training sources hardly have."""
+"""Words joined by a slash, such as he/she and niño/a, which training sources hardly have.
+
+And endings with @, as in amig@s, which stand for both.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ _LANGUAGES = {
         "o",
         "por",
         "día hora semana mes año minuto segundo persona noche kilómetro",
-        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|n|s)/-?r?as?",
+        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|n|s)/-?r?as?"
+        r"|(?:el/la|la/el|los/l?as|las/l?os|una?/[oa]|unos/u?n?as)|\w{2,}[aeo]/s",
     ),
     "fr": _Language(
         "et",
@@ -67,11 +71,14 @@ _LANGUAGES = {
         r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|s)/-?r?as?",
     ),
 }
+# Languages in which @ stands for -o and -a.
+_NEUTRAL_LANGUAGES = ("es", "pt")
+_NEUTRAL = re.compile(r"(?<![\w@.-])[^\W\d_]+@s?(?![\w@-]|\.\w)")
 _JOINED = re.compile(rf"(?<![\w/])({PLAIN_WORD})(/-?)({PLAIN_WORD})(?![\w/])")
 
 
 class Slashes:
-    """Finds slashes that are read as "or", and endings behind a slash, which are not read.
+    """Finds slashes that are read as "or", endings behind a slash, which are not read, and @.
 
     Args:
         language: BCP 47 tag of the texts.
@@ -83,12 +90,16 @@ class Slashes:
         self._language = None
         if words is not None and not words.teaches(SLASH):
             self._language = _LANGUAGES.get(primary_subtag(language))
+        self._reads_neutral = primary_subtag(language) in _NEUTRAL_LANGUAGES
 
     def find(self, text: str) -> Iterator[Replacement]:
-        """Yield what replaces slashes and endings of a sentence, in order.
+        """Yield what replaces slashes and endings of a sentence.
 
         Of "and/or", the "and" is not read.
         """
+        for match in _NEUTRAL.finditer(text) if self._reads_neutral and "@" in text else ():
+            if self._is_known(word := match[0].replace("@", "o")):
+                yield Replacement(*match.span(), word)
         if self._language is None or SLASH not in text:
             return
         language = self._language

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
-from nmt.text.final_marks import CLAUSE_MARKS, ELLIPSIS, SLASH, list_unusual_marks
+from nmt.text.final_marks import CLAUSE_MARKS, DASH, ELLIPSIS, SLASH, list_unusual_marks
 from nmt.text.known_words import KnownWords
 from nmt.text.names import is_laughter, is_name, may_be_name
 from nmt.text.scripts import PLAIN_WORD, POSSESSIVE
@@ -34,12 +34,14 @@ _MOST_MARKS = 64  # characters that are read before a word: all, in a long line,
 _BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
 _ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
+# Roman, behind a word; not the initial of a name.
+_NUMERAL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ] )(?:[IVX]{2,}|[VX])(?!\w|\.\s*\w)")
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
 _LONGEST_UNIT = 4  # letters: mins, kgs, dto
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
 _LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
-_SIGNS = (*PAIRS, *CLAUSE_MARKS, ELLIPSIS, SLASH)  # that are counted
+_SIGNS = (*PAIRS, *CLAUSE_MARKS, ELLIPSIS, SLASH, DASH)  # that are counted
 _LEARNED = 2000  # sources with a sign, from which on a model translates it itself
 _MIN_MODELED = 1000  # words; with fewer, spelling and names cannot be judged
 
@@ -129,7 +131,10 @@ class SourceWords:
                 most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
             if _may_be_abbreviation(text, begin, end) or _is_name_or_laughter(word.capitalize()):
                 most = 0
-            is_right = word != word.lower() and (word.lower() in self.counts or is_name(word))
+            accented = self._known.correct(word, 0).lower()
+            is_learned = self.counts.get(accented, 0) >= _LEARNED_NAME  # María, of Maria
+            is_name_or_known = word.lower() in self.counts or is_name(word)
+            is_right = word != word.lower() and is_name_or_known and not is_learned
             parts += [text[done:begin], word if is_right else self._known.correct(word, most)]
             done = end
         return "".join([*parts, text[done:]])
@@ -140,7 +145,7 @@ class SourceWords:
         A common name is one, and so is laughter. Another word with a capital is a name. One that
         begins a sentence, other than iPhone or McDonald, is a name if its letters do not look like
         the language of the sources, or if it is short, another word follows and it cannot be
-        another form of a known word.
+        another form of a known word. Roman numerals are names, since most are known words, too.
 
         Args:
             text: a sentence in ordinary letter case, after `correct`.
@@ -165,7 +170,9 @@ class SourceWords:
             if continues_name:  # first and family name
                 begin = names.pop()[0]
             names.append((begin, end))
-        return names
+        overlaps = make_overlap_test(sorted([*spans, *names]))
+        numerals = (match.span() for match in _NUMERAL.finditer(text))
+        return sorted([*names, *(each for each in numerals if not overlaps(*each))])
 
     def is_mostly_unknown(self, text: str) -> bool:
         """Whether at least half of the words of a text are unknown."""
@@ -186,12 +193,12 @@ class SourceWords:
             count = self.counts.get(lower, 0)
             if count >= _LEARNED_NAME or lower == match[0].upper():
                 continue
-            is_rare_name = count > 0 and (is_name(lower) or _has_inner_capital(match[0]))
-            if self._is_known(lower) and not is_rare_name:
-                continue
-            if not is_kept(begin, end):
-                before = text[max(0, begin - _MOST_MARKS) : begin]
-                yield begin, end, bool(_BEGINS_SENTENCE.search(before))
+            before = text[max(0, begin - _MOST_MARKS) : begin]
+            begins_sentence = bool(_BEGINS_SENTENCE.search(before))
+            name = lower if begins_sentence else match[0]  # there, any word has a capital
+            is_rare_name = count > 0 and (is_name(name) or _has_inner_capital(match[0]))
+            if (is_rare_name or not self._is_known(lower)) and not is_kept(begin, end):
+                yield begin, end, begins_sentence
 
     def _is_known(self, word: str) -> bool:
         """Whether a word in lower case, or each part of it, as of Spain's or l'eau, is known."""

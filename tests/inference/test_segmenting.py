@@ -348,10 +348,23 @@ def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
         assert segment.case is case
 
 
+def test_numbers_with_a_dash_between_them_are_one_span(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, language="es")
+    for text, spans in (
+        ("Abre de 9:00 – 14:00 hoy.", ("9:00 – 14:00",)),
+        ("Cuesta 5 - 10 € o 7.", ("5 - 10 €", "7")),
+        ("Va de 5 a 10 – no 7.", ("5", "10", "7")),
+    ):
+        assert segmenter.segment(text).segments[0].spans == spans
+
+
 def test_an_initial_is_no_mark_of_an_item(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 63, language="es")
     assert segmenter.segment("V. Hugo escribió mucho.").spaces == ["", ""]
     assert segmenter.segment("II. Hugo escribió mucho.").spaces == ["II. ", ""]
+    assert segmenter.segment("iv) Hugo escribió mucho.").spaces == ["iv) ", ""]
+    assert segmenter.segment("b. Hugo escribió mucho.").spaces == ["b. ", ""]
+    assert segmenter.segment("a. m. no.").spaces == ["", ""]
 
 
 def test_what_follows_a_label_is_a_segment_whose_context_is_the_sentence_before(
@@ -384,7 +397,7 @@ def test_a_letter_before_a_colon_is_not_translated(slotted: Tokenizer) -> None:
 def test_dates_are_kept_spans_that_translations_write_otherwise(
     tokenizer: Tokenizer, slotted: Tokenizer
 ) -> None:
-    text = "Ana vino el 5 de mayo de 2026 con 3-5 de marzo, 2 de enero."
+    text = "Ana vino el 5 de mayo de 2026 con 3-5, 2 de enero."
     segmenter = Segmenter(slotted, 63, language="es", target_language="en")
     [segment] = segmenter.segment(text).segments
     assert segment.spans == ("5 de mayo de 2026", "3-5", "2 de enero")
@@ -644,6 +657,8 @@ def test_symbols_leave_slots_to_other_spans(slotted: Tokenizer) -> None:
     assert segment.spans == ("&", "5", "https://a.com/b")
     [segment] = segmenter.segment("En AT&T, C++ e I+D.").segments
     assert segment.spans == ("AT&T", "C++", "I+D")
+    [segment] = segmenter.segment("La vida [...] por a) b) y (…).").segments
+    assert segment.spans == ("[...]", "a) b)", "(…)")
     [segment] = segmenter.segment("Hoy 0×A< no.").segments  # A is a part of another span
     assert (segment.spans, segment.full_text) == (("0×A", "<"), "Hoy 0×A< no.")
 

@@ -101,7 +101,7 @@ def test_tokens_are_characters_of_the_text_itself(tokenizer: Tokenizer) -> None:
 
 
 COMMON = dict.fromkeys(["bueno", "no", "sé", "señor", "número"], 100)
-LEARNED = {"…": 2000, ":": 2000}
+LEARNED = {"…": 2000, ":": 2000, "—": 2000}
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,11 @@ LEARNED = {"…": 2000, ":": 2000}
         ("Sr. Bueno...", "Señor Bueno.", "Señor Bueno..."),
         ("No, Sr...", "No, señor.", "No, señor..."),
         ("...", "...", "..."),
+        ("No – dijo – bueno.", "No, dijo, bueno.", "No - dijo - bueno."),
+        ("No —dijo ella—. Sé.", "No, dijo ella. Sé.", "No -dijo ella-. Sé."),
+        ("Tom —el bueno— no sé", "Tom, el bueno, no sé", "Tom -el bueno- no sé"),
+        ("¡No! —dijo— ¿bueno?", "¡No! dijo, ¿bueno?", "¡No! -dijo- ¿bueno?"),
+        ("bueno - no, 1 - 2, a-b -b", "bueno, no, 1 - 2, a-b -b", "bueno - no, 1 - 2, a-b -b"),
     ],
 )
 def test_marks_and_abbreviations_that_training_hardly_has(

@@ -8,10 +8,11 @@ import pytest
 
 from nmt.text.abbreviations import _CONDITIONS, Abbreviations, _read_table
 from nmt.text.source_words import SourceWords
+from nmt.text.spans import SLOTS
 
 WORDS = dict.fromkeys(
     "señor señora estados unidos por ejemplo página don siglo número calle y otras cosas que usted "
-    "ustedes también".split(),
+    "ustedes también horas minutos".split(),
     50,
 )
 
@@ -45,6 +46,8 @@ def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> 
         ("Pan, leche, etc... y agua, etc...", "Pan, leche, etc... y agua, y otras cosas..."),
         ("D.C., D.N.I., P. D. Ana", "D.C., D.N.I., P. D. Ana"),
         ("q tal, tb Q&A, Q.E.P.D., TB, tb.", "que tal, también Q&A, Q.E.P.D., TB, también."),
+        ("8 h y 5 min. de pan, 5 min.", "8 horas y 5 minutos de pan, 5 minutos."),
+        (f"{SLOTS[0]} h, a las 8 h, 8h, h", f"{SLOTS[0]} horas, a las 8 h, 8h, h"),
         ("", ""),
     ],
 )
@@ -73,7 +76,8 @@ def test_the_table_is_complete_and_has_no_line_twice() -> None:
     every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(10)])
     examples = {"before a name": " Ana", "before a number": " 3", "before a Roman numeral": " IV"}
     for entry in table:
-        text = f"- {entry.short}{examples.get(entry.condition, '')} -"
+        before = "3" if entry.condition == "behind a number" else "-"
+        text = f"{before} {entry.short}{examples.get(entry.condition, '')} -"
         [found] = Abbreviations(entry.language, every).find(text)
         assert text[found.begin : found.end] == entry.short
         assert found.text.lower() == entry.words.lower()

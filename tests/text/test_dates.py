@@ -39,9 +39,16 @@ def translate(text: str, source: str, target: str) -> str:
         ("en", "es", "15/5 May", "15/5 May"),
         ("en", "es", "UNDER 12 MAY NOT, Top 10 May", "UNDER 12 MAY NOT, Top 10 May"),
         ("en", "es", "5 June, 5th of May, 5th May, 5 May 1990", FIVES),
-        ("es", "en", "mayo de 2026, 32 de mayo", "mayo de 2026, 32 de mayo"),
+        ("es", "en", "mayo de 2026, 32 de mayo", "May 2026, 32 de mayo"),
+        ("es", "en", "Del 3 al 5 de mayo del 2026", "Del May 3 to 5, 2026"),
+        ("es", "en", "3 y 5 DE MAYO, 3 – 5 de mayo", "MAY 3 AND 5, May 3–5"),
+        ("es", "en", "del 3 de mayo al 5 de junio", "del May 3 al June 5"),
+        ("en", "es", "3rd to 5th of May, May 3-5, 1990", "3 al 5 de mayo, 3–5 de mayo de 1990"),
+        ("en", "pt", "in May 1990, may 1990", "in maio de 1990, may 1990"),
+        ("de", "fr", "3. bis 5. Mai, 3.–5. Mai", "3 au 5 mai, 3–5 mai"),
+        ("fr", "de", "du 1er au 3 mai 1990", "du 1. bis 3. Mai 1990"),
         ("es", "en", "5 de mayor", "5 de mayor"),
-        ("es", "en", "3-5 de mayo, 1.5 de mayo", "3-5 de mayo, 1.5 de mayo"),
+        ("es", "en", "2-3-5 de mayo, 1.5 de mayo", "2-3-5 de mayo, 1.5 de mayo"),
         ("es", "es-AR", "5 de mayo", "5 de mayo"),
         ("es", "ja", "5 de mayo", "5 de mayo"),
         ("und", "en", "5 de mayo", "5 de mayo"),
@@ -58,16 +65,26 @@ def test_every_language_has_twelve_months() -> None:
 
 
 @given(
-    st.integers(1, 31),
+    st.none() | st.integers(1, 31),
     st.integers(0, 11),
     st.none() | st.integers(1000, 2999),
     st.permutations([*_LANGUAGES]),
+    st.sampled_from(["", "to", "both", "–"]),
 )
-def test_every_date_comes_back(day: int, month: int, year: int | None, codes: list[str]) -> None:
+def test_every_date_comes_back(
+    day: int | None, month: int, year: int | None, codes: list[str], joint: str
+) -> None:
     source, target = codes[:2]
     language = _LANGUAGES[source]
     form = language.written if year is None else language.with_year
-    date = form.format(day=day, month=language.months.split()[month], year=year)
+    if day is None:
+        form, year = language.without_day, year or 1990
+    first = ""
+    if joint:
+        word = {"to": f" {language.to} ", "both": f" {language.both} "}.get(joint, joint)
+        first = f"1{'.' if '{day}.' in form else ''}{word}"
+    month_name = language.months.split()[month]
+    date = form.format(day=f"{first}{day}", month=month_name, year=year)
     writer = DateWriter(source, target)
     text = f"x {date}."
     assert [text[begin:end] for begin, end in writer.find(text)] == [date]

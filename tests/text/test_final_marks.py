@@ -50,6 +50,8 @@ def test_marks_stand_for_one(text: str, body: str, marks: str, simple: str) -> N
         ("¡Ven!!!", "Come.", "Come."),
         ("¿Qué?!", "What?", "What?!"),
         ("¿Qué?!", "Quoi ?", "Quoi ?!"),
+        ("¿Qué?.", "What?", "What?"),
+        ("¡Ven!...", "Come!", "Come!..."),
         ("Nombre:", "Name.", "Name:"),
         ("Nombre:", "Name", "Name:"),
         ("Nombre:", "Name:", "Name:"),

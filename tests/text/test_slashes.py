@@ -30,7 +30,10 @@ def read(text: str, language: str = "es", words: SourceWords | None = WORDS) -> 
         ("es", "Él/ella: sí/no", "Él o ella: sí o no"),
         ("es", "Estimado/a amigo/a", "Estimado amigo"),  # unknown words
         ("es", "sí / no, UNICEF/a, zas/a", "sí / no, UNICEF/a, zas/a"),
-        ("es", "El/La niño/a, niño/as.", "El o La niño, niño."),
+        ("es", "El/La niño/a, niño/as.", "El niño, niño."),
+        ("es", "los/as niños/as, un/a, Las/los, hermano/s", "los niños, un, Las, hermano"),
+        ("es", "Niñ@ y niñ@s@casa, gat@, niñ@.", "Niño y niñ@s@casa, gat@, niño."),
+        ("fr", "niñ@", "niñ@"),
         ("es", "profesor/ra, jefes/as, español/a", "profesor, jefes, español"),
         ("es", "dos veces/día, dos/veces", "dos veces por día, dos o veces"),
         ("en", "pan/day pan/leche", "pan/day pan or leche"),

@@ -207,6 +207,20 @@ def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:
     assert names(known, "Ana's") == ["Ana"]
 
 
+def test_a_rare_name_that_is_also_a_word_is_kept_where_it_has_a_capital() -> None:
+    words = SourceWords(COUNTS | {"pilar": 3, "maria": 3, "maría": 50})
+    assert names(words, "Ana y Pilar, el pilar. Pilar vive") == ["Pilar"]
+    text = words.correct("Ana y Maria", [])
+    assert text == "Ana y María"  # which the model has learned
+    assert names(words, text) == []
+
+
+def test_roman_numerals_are_kept_behind_words() -> None:
+    words = SourceWords(COUNTS | dict.fromkeys(["vi", "v", "siglo", "carlos", "felipe"], 50))
+    text = "Felipe VI y Carlos V, siglo XX, VI casa. ANA VI y V. Hugo"
+    assert names(words, text) == ["VI", "V", "XX", "V. Hugo"]
+
+
 def test_unknown_initials_are_kept() -> None:
     known = SourceWords({"u": 10, "s": 10, "vive": 9})
     assert names(known, "vive en S.L. y J. R. R. Tolkien") == ["S.L.", "J. R. R. Tolkien"]
