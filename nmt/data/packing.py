@@ -10,8 +10,8 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Packed rows of one length."""
+class RowPlan:
+    """Which pairs each row of one length holds."""
 
     length: int  # tokens per side
     pairs: np.ndarray  # int64 [pairs], indices of pairs, row by row
@@ -43,7 +43,7 @@ def pack(
     row_lengths: Sequence[int],
     *,
     leaves_room: bool = False,
-) -> list[Rows]:
+) -> list[RowPlan]:
     """Pack pairs into rows: best fit, longest first.
 
     Every pair goes into a row of the smallest length that holds both its sides; what room is left
@@ -56,7 +56,7 @@ def pack(
         leaves_room: leave room for changes that lengthen pairs: a token for every other pair.
 
     Returns:
-        One `Rows` per length that has rows, shortest first.
+        One `RowPlan` per length that has rows, shortest first.
     """
     lengths = sorted(set(row_lengths))
     if leaves_room:
@@ -75,7 +75,7 @@ def pack(
             sizes.append(np.full(len(members), members.shape[1]))
         if rows:
             offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes))])
-            packed.append(Rows(length, np.concatenate(rows), offsets))
+            packed.append(RowPlan(length, np.concatenate(rows), offsets))
     return packed[::-1]
 
 

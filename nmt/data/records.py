@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.data.batches import gather, ranges
 from nmt.data.encoded import EncodedCorpus
-from nmt.data.packing import PackedRows, Rows, Side
+from nmt.data.packing import PackedRows, RowPlan, Side
 
 
 def type_of_ids(vocabulary_size: int) -> type[np.uint16 | np.int32]:
@@ -22,7 +22,7 @@ def type_of_ids(vocabulary_size: int) -> type[np.uint16 | np.int32]:
 
 
 def write_records(
-    path: Path, corpus: EncodedCorpus, packed: Sequence[Rows], dtype: type[np.uint16 | np.int32]
+    path: Path, corpus: EncodedCorpus, packed: Sequence[RowPlan], dtype: type[np.uint16 | np.int32]
 ) -> int:
     """Write rows, one row length after the other.
 

@@ -19,8 +19,8 @@ from nmt.errors import UserError
 from nmt.inference.alignment import measure_layers
 from nmt.inference.batching import plan_batches
 from nmt.inference.contract import SearchRequest
+from nmt.inference.features import WORD_FEATURES, Features, extract_features
 from nmt.inference.lexicon import MOST_PAIRS, Lexicon
-from nmt.inference.measures import WORD_MEASURES, Measured, measure
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.repeating import search_without_loops
@@ -44,10 +44,10 @@ _WORST = 0.1  # share of translations that should be found
 _LAYER_PAIRS = 128  # by which a layer is chosen
 
 
-class Sample(NamedTuple):
+class ScoredTranslation(NamedTuple):
     """A translation that has a reference."""
 
-    measured: Measured
+    features: Features
     score: float  # chrF2++, 0 to 1
     word_labels: list[bool]  # whether the reference has the word
     log_prob: float  # mean of all tokens, end mark included
@@ -150,33 +150,33 @@ def fit_quality(
     tags = translator.segmenter.tags
     pairs = remove_contexts(pairs, tags)
     pairs = rng.sample(pairs, min(len(pairs), _PAIRS))
-    samples = observe(translator, [*pairs, *change_pairs(pairs, rng, tags)], lexicon)
+    samples = translate_and_score(translator, [*pairs, *change_pairs(pairs, rng, tags)], lexicon)
     if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
         fitting = min(len(pairs), len(samples))
         raise UserError(
             f"confidence needs {LEAST_PAIRS} dev pairs that fit into rows, got {fitting}"
         )
-    measures = np.array([sample.measured.sentence for sample in samples])
+    features = np.array([sample.features.sentence for sample in samples])
     scores = np.array([sample.score for sample in samples])
-    sentence = Linear.fit(measures, scores)
-    curve = fit_curve(sentence.predict(measures), scores)
-    no_words = Linear.unfitted(np.zeros((1, len(WORD_MEASURES))))
+    sentence = Linear.fit(features, scores)
+    curve = fit_curve(sentence.predict(features), scores)
+    no_words = Linear.unfitted(np.zeros((1, len(WORD_FEATURES))))
     model = QualityModel(sentence, curve, no_words, lexicon)
-    table, labels = tabulate_words(samples, model.score(measures))
+    table, labels = tabulate_words(samples, model.score(features))
     return replace(model, word=Linear.fit_logistic(table, labels)) if len(table) else model
 
 
-def tabulate_words(samples: Sequence[Sample], confidence: Array) -> tuple[Array, Array]:
-    """Return the `WORD_MEASURES` [N, M] of all words, and whether the reference has each [N].
+def tabulate_words(samples: Sequence[ScoredTranslation], confidence: Array) -> tuple[Array, Array]:
+    """Return the `WORD_FEATURES` [N, M] of all words, and whether the reference has each [N].
 
     Args:
         samples: translations.
         confidence: of each.
     """
     rows = [
-        [*word.measures, value]
+        [*word.features, value]
         for sample, value in zip(samples, confidence.tolist(), strict=True)
-        for word in sample.measured.words
+        for word in sample.features.words
     ]
     labels = [label for sample in samples for label in sample.word_labels]
     return np.array(rows), np.array(labels, np.float64)
@@ -254,7 +254,9 @@ def _shuffle_letters(text: str, rng: random.Random) -> str:
     return " ".join("".join(rng.sample(word, len(word))) for word in text.split())
 
 
-def observe(translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None) -> list[Sample]:
+def translate_and_score(
+    translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None
+) -> list[ScoredTranslation]:
     """Return the best translations of the pairs whose source is one segment."""
     segmented = translator.segmenter.segment_all([pair.source for pair in pairs])
     kept = [
@@ -264,7 +266,7 @@ def observe(translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | No
     ]
     lengths = [len(segment.ids) for segment, _ in kept]
     engine = translator.engine
-    samples: list[Sample | None] = [None] * len(kept)
+    samples: list[ScoredTranslation | None] = [None] * len(kept)
 
     def work(indices: list[int]) -> None:
         batch = [kept[i] for i in indices]
@@ -278,7 +280,7 @@ def observe(translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | No
 
 def _observe_batch(
     translator: Translator, batch: Sequence[tuple[Segment, str]], lexicon: Lexicon | None
-) -> list[Sample]:
+) -> list[ScoredTranslation]:
     tokenizer, engine = translator.tokenizer, translator.engine
     segments = [segment for segment, _ in batch]
     references = [reference for _, reference in batch]
@@ -291,29 +293,29 @@ def _observe_batch(
     nothing = np.zeros(0, np.int32)
     outputs = search_without_loops(engine, sources, np.array(limits, np.int32), options, nothing)
     translations = SegmentWriter(tokenizer).write(engine, segments, [each[:1] for each in outputs])
-    measured = measure(engine, tokenizer, lexicon, segments, outputs, translations)
+    extracted = extract_features(engine, tokenizer, lexicon, segments, outputs, translations)
     scores = sentence_scores([best.text for [best] in translations], references)
     samples = []
-    for [best], [measures], reference, score in zip(
-        translations, measured, references, scores, strict=True
+    for [best], [features], reference, score in zip(
+        translations, extracted, references, scores, strict=True
     ):
         is_right = make_word_test(reference)
-        labels = [is_right(best.text[word.begin : word.end]) for word in measures.words]
+        labels = [is_right(best.text[word.begin : word.end]) for word in features.words]
         mean = best.log_prob / len(best.tokens)
-        samples.append(Sample(measures, score / 100, labels, mean, len(best.tokens)))
+        samples.append(ScoredTranslation(features, score / 100, labels, mean, len(best.tokens)))
     return samples
 
 
 def compare_with_log_probs(
-    model: QualityModel, samples: Sequence[Sample]
+    model: QualityModel, samples: Sequence[ScoredTranslation]
 ) -> dict[str, Correlation]:
     """Return how well confidence and log-probabilities tell the chrF of translations."""
     scores = np.array([sample.score for sample in samples])
-    measures = np.array([sample.measured.sentence for sample in samples])
+    features = np.array([sample.features.sentence for sample in samples])
     means = np.array([sample.log_prob for sample in samples])
     totals = np.array([sample.log_prob * sample.tokens for sample in samples])
     return {
-        "confidence": correlate(model.score(measures), scores),
+        "confidence": correlate(model.score(features), scores),
         "mean log-probability": correlate(means, scores),
         "total log-probability": correlate(totals, scores),
     }
@@ -321,24 +323,27 @@ def compare_with_log_probs(
 
 def correlate(values: Array, scores: Array) -> Correlation:
     """Return how well values tell scores, both [N]."""
-    differences = np.sign(values[:, None] - values) * np.sign(scores[:, None] - scores)
-    pairs = ((values[:, None] != values) & (scores[:, None] != scores)).sum()
+    agreement, pairs = 0.0, 0
+    for value, score in zip(values, scores, strict=True):  # one by one: N x N would fill memory
+        signs = np.sign(value - values) * np.sign(score - scores)
+        agreement += float(signs.sum())
+        pairs += int(np.count_nonzero(signs))
     count = max(1, round(len(scores) * _WORST))
     worst, lowest = (set(np.argsort(each, kind="stable")[:count]) for each in (scores, values))
     return Correlation(
         float(np.corrcoef(values, scores)[0, 1]) if values.std() and scores.std() else 0.0,
-        float(differences.sum() / max(pairs, 1)),
+        agreement / max(pairs, 1),
         len(worst & lowest) / count,
     )
 
 
-def rank_words(model: QualityModel, samples: Sequence[Sample]) -> dict[str, float]:
+def rank_words(model: QualityModel, samples: Sequence[ScoredTranslation]) -> dict[str, float]:
     """Return how often a word that the reference has is ranked above one that it lacks.
 
     The area under the curve of true and false positives: by confidence, and by log-probability.
     """
-    measures = np.array([sample.measured.sentence for sample in samples])
-    table, labels = tabulate_words(samples, model.score(measures))
+    features = np.array([sample.features.sentence for sample in samples])
+    table, labels = tabulate_words(samples, model.score(features))
     ranked = {"confidence": model.word.predict(table), "log-probability": table[:, 0]}
     return {name: _area_under_curve(values, labels) for name, values in ranked.items()}
 

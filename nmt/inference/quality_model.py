@@ -15,14 +15,14 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.files import write_json
 from nmt.inference.contract import Engine, Hypothesis
-from nmt.inference.lexicon import Lexicon
-from nmt.inference.measures import (
+from nmt.inference.features import (
     OF_BEAM,
-    SENTENCE_MEASURES,
-    WORD_MEASURES,
-    Measured,
-    measure,
+    SENTENCE_FEATURES,
+    WORD_FEATURES,
+    Features,
+    extract_features,
 )
+from nmt.inference.lexicon import Lexicon
 from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
@@ -31,37 +31,37 @@ Array = NDArray[Any]
 
 _VERSION = 1
 _RIDGE = 30.0  # pseudo-observations that pull the weights to 0
-_WIDEST = 4.0  # standard deviations: measures beyond are cut
+_WIDEST = 4.0  # standard deviations: features beyond are cut
 _NEWTON_STEPS = 25
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of measures, each scaled by its mean and deviation on dev."""
+    """A linear function of features, each scaled by its mean and deviation on dev."""
 
     means: tuple[float, ...]
     deviations: tuple[float, ...]
     weights: tuple[float, ...]
     bias: float
 
-    def predict(self, measures: Array) -> Array:
-        """Return the prediction [N] for measures [N, M]."""
-        return self._scale(measures) @ np.array(self.weights) + self.bias
+    def predict(self, features: Array) -> Array:
+        """Return the prediction [N] for features [N, M]."""
+        return self._scale(features) @ np.array(self.weights) + self.bias
 
-    def _scale(self, measures: Array) -> Array:
-        scaled = (measures - np.array(self.means)) / np.array(self.deviations)
+    def _scale(self, features: Array) -> Array:
+        scaled = (features - np.array(self.means)) / np.array(self.deviations)
         return np.clip(scaled, -_WIDEST, _WIDEST)
 
     @classmethod
-    def fit(cls, measures: Array, values: Array) -> Linear:
+    def fit(cls, features: Array, values: Array) -> Linear:
         """Fit by ridge regression.
 
         Args:
-            measures: [N, M].
+            features: [N, M].
             values: [N].
         """
-        empty = cls.unfitted(measures)
-        scaled = empty._scale(measures)
+        empty = cls.unfitted(features)
+        scaled = empty._scale(features)
         offset = scaled.mean(0)
         scaled = scaled - offset
         penalty = _RIDGE * np.eye(scaled.shape[1])
@@ -70,15 +70,15 @@ class Linear:
         return replace(empty, weights=tuple(weights.tolist()), bias=bias)
 
     @classmethod
-    def fit_logistic(cls, measures: Array, labels: Array) -> Linear:
+    def fit_logistic(cls, features: Array, labels: Array) -> Linear:
         """Fit the log-odds of labels by penalized logistic regression, with Newton's method.
 
         Args:
-            measures: [N, M].
+            features: [N, M].
             labels: [N], 0 or 1.
         """
-        empty = cls.unfitted(measures)
-        scaled = np.column_stack([empty._scale(measures), np.ones(len(measures))])
+        empty = cls.unfitted(features)
+        scaled = np.column_stack([empty._scale(features), np.ones(len(features))])
         penalty = np.full(scaled.shape[1], 1.0)
         weights = np.zeros(scaled.shape[1])
         for _ in range(_NEWTON_STEPS):
@@ -89,24 +89,24 @@ class Linear:
         return replace(empty, weights=tuple(weights[:-1].tolist()), bias=float(weights[-1]))
 
     @classmethod
-    def unfitted(cls, measures: Array) -> Linear:
-        """Return the scaling of measures [N, M], with weights of 0."""
-        deviations = measures.std(0) + 1e-6
-        zeros = (0.0,) * measures.shape[1]
-        return cls(tuple(measures.mean(0).tolist()), tuple(deviations.tolist()), zeros, 0.0)
+    def unfitted(cls, features: Array) -> Linear:
+        """Return the scaling of features [N, M], with weights of 0."""
+        deviations = features.std(0) + 1e-6
+        zeros = (0.0,) * features.shape[1]
+        return cls(tuple(features.mean(0).tolist()), tuple(deviations.tolist()), zeros, 0.0)
 
 
 @dataclass(frozen=True)
 class QualityModel:
-    """Turns the measures of translations into confidence.
+    """Turns the features of translations into confidence.
 
     The confidence of a sentence is its expected chrF2++ divided by 100; that of a word is the
     probability that a reference has the word.
     """
 
-    sentence: Linear  # of `SENTENCE_MEASURES`
+    sentence: Linear  # of `SENTENCE_FEATURES`
     curve: tuple[tuple[float, float], ...]  # rising: prediction -> expected chrF, 0 to 1
-    word: Linear  # log-odds, of `WORD_MEASURES`
+    word: Linear  # log-odds, of `WORD_FEATURES`
     lexicon: Lexicon | None = None
 
     @classmethod
@@ -129,10 +129,10 @@ class QualityModel:
             )
             curve = tuple((float(x), float(y)) for x, y in content["curve"])
             if (len(sentence.weights), len(word.weights)) != (
-                len(SENTENCE_MEASURES),
-                len(WORD_MEASURES),
+                len(SENTENCE_FEATURES),
+                len(WORD_FEATURES),
             ):
-                raise ValueError("other measures")
+                raise ValueError("other features")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{path} cannot be used ({error}): make it again by python -m nmt.inspect quality"
@@ -157,39 +157,41 @@ class QualityModel:
         outputs: Sequence[Sequence[Hypothesis]],
         translations: Sequence[Sequence[Translation]],
     ) -> list[list[Translation]]:
-        """Return translations of segments with confidence and words: see `measure`.
+        """Return translations of segments with confidence and words: see `extract_features`.
 
         The source words are characters of `Segment.full_text`.
         """
-        measured = measure(engine, tokenizer, self.lexicon, segments, outputs, translations)
-        for hypotheses, measures in zip(outputs, measured, strict=True):
+        extracted = extract_features(
+            engine, tokenizer, self.lexicon, segments, outputs, translations
+        )
+        for hypotheses, features in zip(outputs, extracted, strict=True):
             if len(hypotheses) == 1:  # nothing to compare it with: neither good nor bad
-                measures[0].sentence[OF_BEAM] = self.sentence.means[OF_BEAM]
+                features[0].sentence[OF_BEAM] = self.sentence.means[OF_BEAM]
         return [
             [
-                self._complete(translation, measures)
-                for translation, measures in zip(alternatives, hypotheses, strict=True)
+                self._complete(translation, features)
+                for translation, features in zip(alternatives, hypotheses, strict=True)
             ]
-            for alternatives, hypotheses in zip(translations, measured, strict=True)
+            for alternatives, hypotheses in zip(translations, extracted, strict=True)
         ]
 
-    def _complete(self, translation: Translation, measured: Measured) -> Translation:
-        confidence = float(self.score(measured.sentence[None])[0])
+    def _complete(self, translation: Translation, features: Features) -> Translation:
+        confidence = float(self.score(features.sentence[None])[0])
         words: tuple[Word, ...] = ()
-        if measured.words:
-            table = np.array([[*word.measures, confidence] for word in measured.words])
+        if features.words:
+            table = np.array([[*word.features, confidence] for word in features.words])
             words = tuple(
                 Word(word.begin, word.end, float(probability), word.sources)
                 for word, probability in zip(
-                    measured.words, sigmoid(self.word.predict(table)), strict=True
+                    features.words, sigmoid(self.word.predict(table)), strict=True
                 )
             )
         return replace(translation, confidence=confidence, words=words)
 
-    def score(self, measures: Array) -> Array:
-        """Return the confidence [N] of sentences with these measures [N, M]."""
+    def score(self, features: Array) -> Array:
+        """Return the confidence [N] of sentences with these features [N, M]."""
         knots, values = zip(*self.curve, strict=True)
-        return np.interp(self.sentence.predict(measures), knots, values)
+        return np.interp(self.sentence.predict(features), knots, values)
 
 
 def sigmoid(values: Array) -> Array:

@@ -56,8 +56,8 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
     from nmt.inference.quality_fitting import (
         change_pairs,
         compare_with_log_probs,
-        observe,
         rank_words,
+        translate_and_score,
     )
     from nmt.inference.translator import Translator
 
@@ -66,7 +66,7 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
     tags = translator.segmenter.tags
     changed = change_pairs(remove_contexts(corpus.test, tags), random.Random(_SEED), tags)
     for name, pairs in (("test", corpus.test), ("changed", changed)):
-        samples = observe(translator, pairs, model.lexicon)
+        samples = translate_and_score(translator, pairs, model.lexicon)
         for value, correlation in compare_with_log_probs(model, samples).items():
             sentences.append([name, value, *(f"{number:.3f}" for number in correlation)])
         for value, area in rank_words(model, samples).items():

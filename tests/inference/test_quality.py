@@ -16,8 +16,8 @@ from nmt import Translator
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
+from nmt.inference.features import SENTENCE_FEATURES, WORD_FEATURES
 from nmt.inference.joining import Joiner
-from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
 from nmt.inference.quality import (
     QUALITY_FILE,
     StoredQuality,
@@ -37,7 +37,7 @@ NOTHING = np.zeros(0, np.int32)
 
 
 def weigh(names: tuple[str, ...], **weights: float) -> Linear:
-    """A function of named measures, which are neither moved nor scaled."""
+    """A function of named features, which are neither moved nor scaled."""
     values = tuple(weights.get(name.replace(" ", "_"), 0.0) for name in names)
     return Linear((0.0,) * len(names), (1.0,) * len(names), values, 0.0)
 
@@ -45,17 +45,17 @@ def weigh(names: tuple[str, ...], **weights: float) -> Linear:
 @pytest.fixture
 def model() -> QualityModel:
     """Confidence is the mean probability of the tokens."""
-    sentence = weigh(SENTENCE_MEASURES, mean_probability=1.0)
-    word = weigh(WORD_MEASURES, probability=4.0)
+    sentence = weigh(SENTENCE_FEATURES, mean_probability=1.0)
+    word = weigh(WORD_FEATURES, probability=4.0)
     return QualityModel(sentence, ((0.0, 0.0), (1.0, 1.0)), word)
 
 
 def test_a_line_is_found_whatever_the_scales() -> None:
     rng = np.random.default_rng(1)
-    measures = rng.normal([0, 100, -3], [1, 50, 0.01], (4000, 3))
-    values = 0.3 * measures[:, 0] - 0.004 * measures[:, 1] + 0.7
-    fitted = Linear.fit(measures, values)
-    np.testing.assert_allclose(fitted.predict(measures), values, atol=0.05)
+    features = rng.normal([0, 100, -3], [1, 50, 0.01], (4000, 3))
+    values = 0.3 * features[:, 0] - 0.004 * features[:, 1] + 0.7
+    fitted = Linear.fit(features, values)
+    np.testing.assert_allclose(fitted.predict(features), values, atol=0.05)
     # Outliers are clipped.
     far, border = fitted.predict(np.array([[1e9, 100, -3], [4.0, 100, -3]]))
     assert far == pytest.approx(border, abs=0.05)
@@ -63,16 +63,16 @@ def test_a_line_is_found_whatever_the_scales() -> None:
 
 def test_odds_are_found() -> None:
     rng = np.random.default_rng(1)
-    measures = rng.normal(size=(20_000, 2))
-    chances = sigmoid(1.5 * measures[:, 0] - measures[:, 1] - 0.5)
-    fitted = Linear.fit_logistic(measures, (rng.random(len(chances)) < chances).astype(float))
-    np.testing.assert_allclose(sigmoid(fitted.predict(measures)), chances, atol=0.04)
+    features = rng.normal(size=(20_000, 2))
+    chances = sigmoid(1.5 * features[:, 0] - features[:, 1] - 0.5)
+    fitted = Linear.fit_logistic(features, (rng.random(len(chances)) < chances).astype(float))
+    np.testing.assert_allclose(sigmoid(fitted.predict(features)), chances, atol=0.04)
 
 
 def test_labels_that_are_all_alike_and_constant_measures_are_no_fault() -> None:
-    measures = np.ones((30, 2))
-    assert (sigmoid(Linear.fit_logistic(measures, np.ones(30)).predict(measures)) > 0.9).all()
-    np.testing.assert_allclose(Linear.fit(measures, np.full(30, 0.4)).predict(measures), 0.4)
+    features = np.ones((30, 2))
+    assert (sigmoid(Linear.fit_logistic(features, np.ones(30)).predict(features)) > 0.9).all()
+    np.testing.assert_allclose(Linear.fit(features, np.full(30, 0.4)).predict(features), 0.4)
 
 
 def test_a_file_keeps_it(tmp_path: Path, model: QualityModel) -> None:
@@ -97,8 +97,8 @@ def test_a_file_that_is_none(tmp_path: Path, model: QualityModel, key: str, valu
 
 
 def test_a_measure_more_or_less_makes_a_file_outdated(tmp_path: Path, model: QualityModel) -> None:
-    replace(model, word=weigh(WORD_MEASURES[1:])).save(tmp_path)
-    with pytest.raises(UserError, match="other measures"):
+    replace(model, word=weigh(WORD_FEATURES[1:])).save(tmp_path)
+    with pytest.raises(UserError, match="other features"):
         QualityModel.load(tmp_path)
 
 
@@ -188,8 +188,8 @@ def test_a_request_gets_confidence_and_words(translator: Translator, model: Qual
 def test_a_translation_without_others_is_no_surer_for_it(
     translator: Translator, model: QualityModel
 ) -> None:
-    sentence = weigh(SENTENCE_MEASURES, agreement=1.0)
-    sentence = replace(sentence, means=(0.25,) * len(SENTENCE_MEASURES))
+    sentence = weigh(SENTENCE_FEATURES, agreement=1.0)
+    sentence = replace(sentence, means=(0.25,) * len(SENTENCE_FEATURES))
     stored = StoredQuality()
     stored.__dict__["model"] = replace(model, sentence=sentence, curve=((-1.0, 0.0), (1.0, 1.0)))
     sure = Translator(Engines(translator.engine), translator.tokenizer, DECODING, quality=stored)

@@ -16,20 +16,20 @@ from nmt import Translator
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference import quality_fitting
+from nmt.inference.features import SENTENCE_FEATURES, Features, WordFeatures
 from nmt.inference.lexicon import LEXICON_FILE, Lexicon
-from nmt.inference.measures import SENTENCE_MEASURES, Measured, MeasuredWord
 from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.quality_fitting import (
     LEAST_PAIRS,
-    Sample,
+    ScoredTranslation,
     change_pairs,
     correlate,
     fit_curve,
     fit_quality,
     fit_run,
-    observe,
     rank_words,
     train_lexicon,
+    translate_and_score,
 )
 from nmt.inference.quality_model import QualityModel
 from nmt.runs.corpus import read_corpus
@@ -84,12 +84,12 @@ def test_correlations_by_hand() -> None:
 def test_words_are_ranked_by_hand(model: QualityModel) -> None:
     """By log-probability, one of two pairs of a right and a wrong word is in order."""
     words = [
-        MeasuredWord(0, 1, (value, 0.0, 0.0, 0.0, 0.0, 0.0), ()) for value in (-1.0, -3.0, -2.0)
+        WordFeatures(0, 1, (value, 0.0, 0.0, 0.0, 0.0, 0.0), ()) for value in (-1.0, -3.0, -2.0)
     ]
-    measured = Measured(np.zeros(len(SENTENCE_MEASURES)), words)
-    ranked = rank_words(model, [Sample(measured, 0.5, [True, True, False], -1.0, 3)])
+    features = Features(np.zeros(len(SENTENCE_FEATURES)), words)
+    ranked = rank_words(model, [ScoredTranslation(features, 0.5, [True, True, False], -1.0, 3)])
     assert ranked["log-probability"] == 0.5
-    assert rank_words(model, [Sample(measured, 0.5, [True] * 3, -1.0, 3)]) == {
+    assert rank_words(model, [ScoredTranslation(features, 0.5, [True] * 3, -1.0, 3)]) == {
         "confidence": 0.5,
         "log-probability": 0.5,
     }
@@ -136,15 +136,15 @@ def model(parrot: Translator, lexicon: Lexicon) -> QualityModel:
 def test_confidence_tells_what_a_parrot_knows(
     parrot: Translator, model: QualityModel, lexicon: Lexicon
 ) -> None:
-    samples = observe(parrot, known_pairs(), lexicon)
+    samples = translate_and_score(parrot, known_pairs(), lexicon)
     assert len(samples) == len(known_pairs())
-    confidence = model.score(np.array([sample.measured.sentence for sample in samples]))
+    confidence = model.score(np.array([sample.features.sentence for sample in samples]))
     scores = np.array([sample.score for sample in samples])
     assert ((confidence >= 0) & (confidence <= 1)).all()
     assert correlate(confidence, scores).pearson > 0.6
     assert rank_words(model, samples)["confidence"] > 0.7
     for sample in samples:
-        assert len(sample.word_labels) == len(sample.measured.words)
+        assert len(sample.word_labels) == len(sample.features.words)
 
 
 def test_the_same_pairs_and_seed_give_the_same_fit(

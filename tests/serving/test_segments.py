@@ -14,8 +14,8 @@ from nmt import Translator
 from nmt.config import DecodingConfig
 from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
+from nmt.inference.features import SENTENCE_FEATURES, WORD_FEATURES
 from nmt.inference.keras_engine import KerasEngine
-from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
 from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.results import Translation, Word
@@ -91,7 +91,7 @@ def test_confidence_is_that_of_the_translator() -> None:
         no_repeat_ngram=0,
     )
     sentence, word = (
-        Linear.unfitted(np.zeros((2, len(names)))) for names in (SENTENCE_MEASURES, WORD_MEASURES)
+        Linear.unfitted(np.zeros((2, len(names)))) for names in (SENTENCE_FEATURES, WORD_FEATURES)
     )
     stored = StoredQuality()
     stored.__dict__["model"] = QualityModel(sentence, ((0.0, 0.7), (1.0, 1.0)), word)

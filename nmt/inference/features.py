@@ -1,4 +1,4 @@
-"""What tells a good translation from a bad one: measures of a sentence and of its words."""
+"""What tells a good translation from a bad one: features of a sentence and of its words."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from nmt.text.words import Span
 
 Array = NDArray[Any]
 
-# Measures of a sentence, in order.
-SENTENCE_MEASURES = (
+# Features of a sentence, in order.
+SENTENCE_FEATURES = (
     "mean log-probability",
     "mean probability",
     "least log-probability",
@@ -39,8 +39,8 @@ SENTENCE_MEASURES = (
     "lost spans",
 )
 OF_BEAM = slice(4, 7)  # those that compare a hypothesis with the others
-# Measures of a word, in order.
-WORD_MEASURES = (
+# Features of a word, in order.
+WORD_FEATURES = (
     "log-probability",  # mean of its tokens
     "probability",
     "least log-probability",
@@ -53,39 +53,39 @@ WORD_MEASURES = (
 _IMPROBABLE = float(np.log(0.3))
 _LEAST = 1e-3  # added to probabilities of the lexicon
 _MOST_PROBABLE = 20.0  # times: another hypothesis can be more probable, but shorter
-_INSERTED = (-3.0, 0.05, -3.0, 0.0)  # measures of a word that no token wrote
+_INSERTED = (-3.0, 0.05, -3.0, 0.0)  # features of a word that no token wrote
 
 
-class MeasuredWord(NamedTuple):
+class WordFeatures(NamedTuple):
     """A word of a translation before its confidence is known."""
 
     begin: int
     end: int
-    measures: tuple[float, ...]  # all `WORD_MEASURES` but the last
+    features: tuple[float, ...]  # all `WORD_FEATURES` but the last
     sources: tuple[Span, ...]  # characters of `Segment.full_text`
 
 
-class Measured(NamedTuple):
-    """A translation of a segment with its measures."""
+class Features(NamedTuple):
+    """A translation of a segment with its features."""
 
-    sentence: Array  # float64, one per `SENTENCE_MEASURES`
-    words: list[MeasuredWord]
+    sentence: Array  # float64, one per `SENTENCE_FEATURES`
+    words: list[WordFeatures]
 
 
-def measure(
+def extract_features(
     engine: Engine,
     tokenizer: Tokenizer,
     lexicon: Lexicon | None,
     segments: Sequence[Segment],
     outputs: Sequence[Sequence[Hypothesis]],
     translations: Sequence[Sequence[Translation]],
-) -> list[list[Measured]]:
-    """Return the measures of translations of a batch of segments.
+) -> list[list[Features]]:
+    """Return the features of translations of a batch of segments.
 
     Args:
         engine: the engine that searched.
         tokenizer: of the run.
-        lexicon: of the run; None: its measures are 0.
+        lexicon: of the run; None: its features are 0.
         segments: of similar length.
         outputs: the hypotheses of each, best first, of the whole beam.
         translations: those of the first hypotheses of each.
@@ -104,21 +104,21 @@ def measure(
     ]
     log_probs = engine.score(sources, targets)
     alignments = engine.align(sources, targets)
-    measured = iter(
-        Measured(
-            _measure_sentence(
+    features = iter(
+        Features(
+            _extract_of_sentence(
                 segment, hypotheses, number, translation, tokenizer, lexicon, values, weights
             ),
-            _measure_words(segment, translation, tokenizer, values, weights),
+            _extract_of_words(segment, translation, tokenizer, values, weights),
         )
         for (segment, hypotheses, number, translation), values, weights in zip(
             chosen, log_probs, alignments, strict=True
         )
     )
-    return [[next(measured) for _ in alternatives] for alternatives in translations]
+    return [[next(features) for _ in alternatives] for alternatives in translations]
 
 
-def _measure_sentence(
+def _extract_of_sentence(
     segment: Segment,
     hypotheses: Sequence[Hypothesis],
     number: int,
@@ -128,7 +128,7 @@ def _measure_sentence(
     log_probs: Array,
     weights: Array,
 ) -> Array:
-    """Return the `SENTENCE_MEASURES` of one hypothesis.
+    """Return the `SENTENCE_FEATURES` of one hypothesis.
 
     Args:
         segment: the source.
@@ -186,23 +186,23 @@ def _compare(
     return float(agreement.mean()), float(weighted), float(-np.log(total))
 
 
-def _measure_words(
+def _extract_of_words(
     segment: Segment,
     translation: Translation,
     tokenizer: Tokenizer,
     log_probs: Array,
     weights: Array,
-) -> list[MeasuredWord]:
-    """Return the words of a translation with their measures and the source words they come from."""
+) -> list[WordFeatures]:
+    """Return the words of a translation with their features and the source words they come from."""
     words = []
     for word in link_words(segment, translation, tokenizer, weights):
         text = translation.text[word.begin : word.end]
         shape = (float(np.log(len(text))), float(not any(map(str.isalnum, text))))
-        measures: tuple[float, ...] = _INSERTED
+        features: tuple[float, ...] = _INSERTED
         if word.rows:
             values = log_probs[word.rows]
             sharpness = weights[word.rows].mean(0).max()
-            measured = values.mean(), np.exp(values).mean(), values.min(), sharpness
-            measures = tuple(map(float, measured))
-        words.append(MeasuredWord(word.begin, word.end, (*measures, *shape), word.sources))
+            features = values.mean(), np.exp(values).mean(), values.min(), sharpness
+            features = tuple(map(float, features))
+        words.append(WordFeatures(word.begin, word.end, (*features, *shape), word.sources))
     return words

@@ -1,4 +1,4 @@
-"""Measures of sentences and words, with outputs and alignments made by hand."""
+"""Features of sentences and words, with outputs and alignments made by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from nmt.data.tokenizer import EOS
 from nmt.inference.contract import Hypothesis
+from nmt.inference.features import SENTENCE_FEATURES, WORD_FEATURES, Features, extract_features
 from nmt.inference.lexicon import Lexicon
-from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES, Measured, measure
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
 from nmt.text.spans import SLOTS
@@ -53,11 +53,11 @@ class Known:
 
 def measured_by(
     engine: Known, segment: Segment, texts: str, tokens: list[tuple[int, ...]], **options: Any
-) -> Measured:
+) -> Features:
     hypotheses = [Hypothesis((*ids, EOS), -1.0 - n, -1.0 - n) for n, ids in enumerate(tokens)]
     translation = Translation(texts, -1.0, -1.0, hypotheses[0].tokens, **options.pop("kept", {}))
     tokenizer: Any = Words()
-    [[measured]] = measure(
+    [[features]] = extract_features(
         engine,  # type: ignore[arg-type]
         tokenizer,
         options.get("lexicon"),
@@ -65,7 +65,7 @@ def measured_by(
         [hypotheses],
         [[translation]],
     )
-    return measured
+    return features
 
 
 HOLA = Segment(np.array([4, 5, 6]), "hola ana.")  # three tokens and the end mark
@@ -74,8 +74,8 @@ WEIGHTS = [[0.9, 0.1, 0, 0], [0.1, 0.2, 0.6, 0.1], [0.0, 0.0, 1.0, 0], [0, 0.5, 
 
 def test_a_sentence_by_hand() -> None:
     log_probs = [-0.1, -2.0, -0.3, -0.2]
-    measured = measured_by(Known(log_probs, WEIGHTS), HOLA, "hello there.", [(7, 8, 6), (10, 6)])
-    values = dict(zip(SENTENCE_MEASURES, measured.sentence, strict=True))
+    features = measured_by(Known(log_probs, WEIGHTS), HOLA, "hello there.", [(7, 8, 6), (10, 6)])
+    values = dict(zip(SENTENCE_FEATURES, features.sentence, strict=True))
     assert values["mean log-probability"] == pytest.approx(-0.65)
     assert values["mean probability"] == pytest.approx(np.exp(log_probs).mean())
     assert values["least log-probability"] == -2
@@ -95,8 +95,8 @@ def test_what_is_lost_repeated_or_unknown_shows() -> None:
     lexicon = Lexicon(keys, np.array([1.0, 0.5], np.float32))
     engine = Known([-1.0] * 4, WEIGHTS)
     options = {"kept": {"lost_spans": ("12",)}, "lexicon": lexicon}
-    measured = measured_by(engine, HOLA, "hello hello hello", [(7, 7, 7)], **options)
-    values = dict(zip(SENTENCE_MEASURES, measured.sentence, strict=True))
+    features = measured_by(engine, HOLA, "hello hello hello", [(7, 7, 7)], **options)
+    values = dict(zip(SENTENCE_FEATURES, features.sentence, strict=True))
     assert values["lost spans"] == 1
     assert values["repeated tokens"] == 1 / 2
     assert values["agreement"] == values["weighted agreement"] == 1  # a single hypothesis
@@ -109,10 +109,10 @@ def test_what_is_lost_repeated_or_unknown_shows() -> None:
 def test_words_by_hand() -> None:
     """The case of a translation may differ from the output's."""
     log_probs = [-0.1, -2.0, -0.3, -0.2]
-    measured = measured_by(Known(log_probs, WEIGHTS), HOLA, "HELLO there.", [(7, 8, 6)])
-    assert [(word.begin, word.end) for word in measured.words] == [(0, 5), (6, 11), (11, 12)]
-    assert [word.sources for word in measured.words] == [((0, 4),), ((8, 9),), ((8, 9),)]
-    first = dict(zip(WORD_MEASURES, measured.words[0].measures, strict=False))
+    features = measured_by(Known(log_probs, WEIGHTS), HOLA, "HELLO there.", [(7, 8, 6)])
+    assert [(word.begin, word.end) for word in features.words] == [(0, 5), (6, 11), (11, 12)]
+    assert [word.sources for word in features.words] == [((0, 4),), ((8, 9),), ((8, 9),)]
+    first = dict(zip(WORD_FEATURES, features.words[0].features, strict=False))
     assert first == pytest.approx(
         {
             "log-probability": -0.1,
@@ -123,13 +123,13 @@ def test_words_by_hand() -> None:
             "mark": 0,
         }
     )
-    assert measured.words[2].measures[-1] == 1
+    assert features.words[2].features[-1] == 1
 
 
 def test_a_word_of_two_tokens() -> None:
-    measured = measured_by(Known([-0.1, -2.0, -0.3, -0.2], WEIGHTS), HOLA, "hellos.", [(7, 11, 6)])
-    [word, _] = measured.words
-    values = dict(zip(WORD_MEASURES, word.measures, strict=False))
+    features = measured_by(Known([-0.1, -2.0, -0.3, -0.2], WEIGHTS), HOLA, "hellos.", [(7, 11, 6)])
+    [word, _] = features.words
+    values = dict(zip(WORD_FEATURES, word.features, strict=False))
     assert values["log-probability"] == pytest.approx(-1.05)
     assert values["least log-probability"] == -2
     assert values["sharpness of the alignment"] == pytest.approx(0.5)  # of their mean
@@ -147,4 +147,4 @@ def test_a_kept_span_is_one_word_whether_the_output_has_it_or_not() -> None:
     lost = measured_by(Known([-0.1, 0], [[1, 0, 0], [0, 0, 1]]), segment, "hello a.b@c.es", [(7,)])
     assert lost.words[0].sources == ((0, 4),)
     assert all(word.sources == () for word in lost.words[1:])
-    assert all(word.measures[0] < -1 for word in lost.words[1:])
+    assert all(word.features[0] < -1 for word in lost.words[1:])
