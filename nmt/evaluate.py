@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,12 +34,8 @@ from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
     from nmt.data.splitting import Pair
-    from nmt.inference.evaluation import Comparison, Evaluation
     from nmt.inference.metrics import References
-    from nmt.inference.perplexity import ScoredPairs
     from nmt.inference.translator import Translator
-
-_NAMED = 10  # most numbers of too long pairs in a message
 
 
 class _TestSet(NamedTuple):
@@ -170,6 +167,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     }
     if arguments.score:
         from nmt.inference.perplexity import score_with_progress
+        from nmt.inference.printing import print_scores
 
         name = f"scores_{data.name}"
         scored = score_with_progress(translator, data.pairs, console)
@@ -276,13 +274,16 @@ def _evaluate(
 ) -> dict[str, Any]:
     """Evaluate and perhaps compare, print the results, and return them as JSON."""
     from nmt.inference.evaluation import compare, evaluate
+    from nmt.inference.printing import print_comparison, print_evaluation, print_worst
 
     options: dict[str, Any] = {
         "language": folder.config.data.languages[1],
         "more_references": data.more_references,
         **_search_options(arguments),
     }
-    other = _load_other(arguments, translator, data.pairs) if arguments.compare else None
+    other = None
+    if arguments.compare is not None:
+        other = _load_other(arguments, folder, translator, data.pairs)
     evaluation = replace(evaluate(translator, data.pairs, console, **options), groups=data.groups)
     title = f"{folder.path.name}, {arguments.source or arguments.split}"
     print_evaluation(title, evaluation, console)
@@ -298,7 +299,10 @@ def _evaluate(
 
 
 def _load_other(
-    arguments: argparse.Namespace, translator: Translator, pairs: Sequence[Pair]
+    arguments: argparse.Namespace,
+    folder: RunFolder,
+    translator: Translator,
+    pairs: Sequence[Pair],
 ) -> tuple[Translator, Sequence[Pair]]:
     """Load the run of ``--compare``; return it with the pairs as it reads them.
 
@@ -311,6 +315,13 @@ def _load_other(
     from nmt.text.context import split_tag
 
     run = RunFolder.open(arguments.compare)
+    if arguments.source is None and _has_other_splits(run, folder):
+        warnings.warn(
+            f"{run.path} has other data: if it was trained on sentences of this split, its scores "
+            "are too high; compare on sentences that are new to both, with --source and "
+            "--reference",
+            stacklevel=1,
+        )
     unit = translator.segmenter.unit
     other = Translator.load(run, unit=unit, **engine_options(arguments))
     tags, context = translator.segmenter.tags, translator.segmenter.context
@@ -331,61 +342,11 @@ def _load_other(
     return other, pairs
 
 
-def print_evaluation(title: str, evaluation: Evaluation, console: Console) -> None:
-    """Print scores of all sentences, of short and long ones, and of groups if these are known."""
-    console.print(f"{title}, {len(evaluation.pairs):,} sentences:")
-    console.print("\n".join(evaluation.lines()))
-    for lengths in evaluation.by_length:
-        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in lengths.scores)
-        console.print(f"{lengths.words:>8} words, {lengths.sentences:6,} sentences: {scores}")
-    for group in evaluation.by_group:
-        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in group.scores)
-        name = "groups of few sentences" if group.group is None else f"group {group.group or '-'}"
-        console.print(f"{name}, {group.sentences:,} sentences: {scores}")
-
-
-def print_worst(evaluation: Evaluation, count: int, console: Console) -> None:
-    """Print the sentences with the lowest chrF2++."""
-    for sentence in evaluation.worst(count):
-        console.print(
-            f"chrF2++ {sentence.score:.1f}\n  source     {sentence.source}\n"
-            f"  reference  {sentence.reference}\n  output     {sentence.output}"
-        )
-
-
-def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the other run's scores, and the differences with their p-values."""
-    console.print(f"{comparison.other_run}:")
-    console.print("\n".join(comparison.other_evaluation.lines()))
-    console.print(f"{comparison.run} against {comparison.other_run}, paired randomization:")
-    for name, difference in comparison.differences.items():
-        console.print(f"{name:8}{difference.value:+6.2f}   p = {difference.p_value:.4f}")
-
-
-def print_scores(scored: ScoredPairs, console: Console) -> None:
-    """Print the log-probability of each target, and the perplexity of all."""
-    for pair, score in zip(scored.pairs, scored.scores, strict=True):
-        numbers = ("-", "-")
-        if score is not None:
-            per_piece = score.log_prob / len(score.pieces)
-            numbers = (f"{score.log_prob:.4f}", f"{per_piece:.4f}")
-        # Not by the console, which expands tabs.
-        print(*numbers, pair.source, pair.target, sep="\t", file=console.file)
-    too_long = scored.too_long
-    if too_long:
-        more = ", …" if too_long[_NAMED:] else ""
-        numbers_shown = ", ".join(map(str, too_long[:_NAMED])) + more
-        console.print(
-            f"{len(too_long):,} pairs are longer than the model has positions for, and not scored: "
-            f"{numbers_shown}"
-        )
-    total = scored.perplexity
-    console.print(
-        f"{len(scored.pairs) - len(too_long):,} pairs, "
-        f"{total.pieces:,} target pieces (end marks included): "
-        f"{total.nats_per_piece:.4f} nats and perplexity {total.per_piece:.3f} per piece, "
-        f"perplexity {total.per_word:.3f} per word"
-    )
+def _has_other_splits(first: RunFolder, second: RunFolder) -> bool:
+    """Whether two runs may have other sentences in their splits."""
+    keys = ("sources", "prepared", "dev", "test", "split_seed", "reverse")
+    data = first.config.data, second.config.data
+    return any(getattr(data[0], key) != getattr(data[1], key) for key in keys)
 
 
 def main() -> None:

@@ -3,6 +3,10 @@
 #   bash scripts/record.sh TRACK [--archive /path/to/spa-eng.zip] [--seeds 1 2 3]
 # TRACK is cpu-10, cpu-60, default or gpu. Nothing else should run on the machine meanwhile.
 set -euo pipefail
+if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
+  sed -n '2,4s/^# //p' "$0"
+  exit
+fi
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 bash "$root/scripts/setup.sh"
 exec "$root/.venv/bin/python" "$root/scripts/record.py" "$@"

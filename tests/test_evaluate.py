@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from processes import command, one_line_error, printed
 from nmt import Translator, evaluate, translate
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.runs.folder import RunFolder
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -315,6 +317,22 @@ def test_runs_of_different_tags_are_not_compared(tiny_run: Path) -> None:
     arguments = evaluate.make_parser().parse_args(["--compare", str(tiny_run)])
     tagged: Any = SimpleNamespace(segmenter=SimpleNamespace(unit="line", tags=["<2en>"], context=0))
     pairs = [Pair("Hola.", "Hello."), Pair("<2en> Hola.", "Hello.")]
-    assert evaluate._load_other(arguments, tagged, pairs[:1])[1] == pairs[:1]
+    folder = RunFolder.open(tiny_run)
+    assert evaluate._load_other(arguments, folder, tagged, pairs[:1])[1] == pairs[:1]
     with pytest.raises(UserError, match="does not know <2en>, with which sources begin"):
-        evaluate._load_other(arguments, tagged, pairs)
+        evaluate._load_other(arguments, folder, tagged, pairs)
+
+
+def test_a_run_that_may_have_seen_the_test_split_is_named(
+    tiny_run: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    run = RunFolder(tmp_path)
+    config = RunFolder.open(tiny_run).config
+    run.write_config(replace(config, data=replace(config.data, split_seed=7)))
+    arguments = evaluate.make_parser().parse_args(["--compare", str(tiny_run)])
+    plain: Any = SimpleNamespace(segmenter=SimpleNamespace(unit="line", tags=[], context=0))
+    pairs = [Pair("Hola.", "Hello.")]
+    evaluate._load_other(arguments, RunFolder.open(tiny_run), plain, pairs)
+    assert not recwarn
+    with pytest.warns(UserWarning, match="has other data: if it was trained on sentences of"):
+        evaluate._load_other(arguments, run, plain, pairs)

@@ -26,10 +26,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
 from nmt.config.data import ComposedDataConfig
-from nmt.config.help import describe_keys
+from nmt.config.help import describe_groups, describe_keys
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig
-from nmt.config.schema import GROUPS, Config
+from nmt.config.schema import GROUPS, Config, list_keys
 from nmt.errors import UserError, exit_on_user_error, suggest
 
 _SYNTAX = r"'\"{}\[\]"  # values with these characters are read as they are written
@@ -43,6 +43,11 @@ _PLAIN = re.compile(r"[\w./*?-]+", re.ASCII)  # needs no quotes
 _FLAGS_WITH_VALUES = frozenset(
     "--config-dir -cd --config-name -cn --config-path -cp --cfg -c --package -p --info -i "
     "--experimental-rerun".split()
+)
+_SHORT_FLAGS = ("-c", "-p", "-i")  # which a value may follow without a space
+_FLAGS = _FLAGS_WITH_VALUES | frozenset(
+    "--help -h --hydra-help --version --resolve --run -r --multirun -m --shell-completion "
+    "-sc".split()
 )
 
 
@@ -58,6 +63,11 @@ def register_schemas() -> None:
         store(name=name, node=node)
     for kind, model in MODEL_CONFIGS.items():
         store(group="model/schema", name=kind, node=model)
+    OmegaConf.register_new_resolver(
+        "describe_groups",
+        lambda *names: describe_groups(files.conf_dir(), list(filter(None, names))),
+        replace=True,
+    )
     # `string.Template` reads the help: a dollar sign is doubled.
     OmegaConf.register_new_resolver(
         "describe_keys",
@@ -74,14 +84,21 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
         job: called with the composed configuration.
     """
     register_schemas()
-    sys.argv[1:] = put_flags_first(read_names(sys.argv[1:]))
+    given = sys.argv[1:]
+    sys.argv[1:] = put_flags_first(read_names(given))
     # Hydra raises instead of printing and exiting with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(
         version_base="1.3", config_path=str(files.conf_dir()), config_name=config_name
     )
     command: Any = decorate(job)  # Hydra passes its argument
-    exit_on_user_error(convert_hydra_errors()(command))
+
+    @convert_hydra_errors()
+    def check_and_run() -> None:
+        check_arguments(given)
+        command()
+
+    exit_on_user_error(check_and_run)
 
 
 @contextmanager
@@ -166,6 +183,32 @@ def put_flags_first(arguments: Sequence[str]) -> list[str]:
     return [argument for _, argument in ordered]
 
 
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Check that a command line has nothing but flags of Hydra, their values, and overrides.
+
+    Raises:
+        UserError: an argument is none of them.
+    """
+    is_value = False
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        is_known = name in _FLAGS or argument.startswith(_SHORT_FLAGS)
+        if argument.startswith("-") and not is_known:
+            key = name.strip("-").replace("-", "_")
+            keys = [each for each in list_keys() if key in (each, each.split(".")[-1])]
+            raise UserError(
+                f"unknown flag {argument!r}: keys are written as "
+                f"{keys[0] if keys else 'training.max_steps'}=VALUE, without dashes"
+            )
+        is_override = "=" in argument or argument.startswith(("-", "~"))
+        if not (is_override or is_value):
+            raise UserError(
+                f"{argument!r} is not of the form KEY=VALUE; to train on a file of pairs: "
+                "data=files data.train=FILE"
+            )
+        is_value = argument in _FLAGS_WITH_VALUES
+
+
 def _raised_in(error: BaseException, package: str) -> bool:
     """Whether the innermost frame of a traceback belongs to a package."""
     *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
@@ -180,7 +223,10 @@ def explain_hydra_error(error: BaseException) -> str:
         return f"{f'{place[1]}: ' if place else ''}{files.explain_omegaconf_error(cause)}"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        return f"unknown {group or 'configuration'} '{name}'{suggest(name, error.options or ())}"
+        hint = suggest(name, error.options or ())
+        if group == "data" and "." in name:
+            hint = f"; a file of pairs is chosen as data=files data.train={name}"
+        return f"unknown {group or 'configuration'} '{name}'{hint}"
     if isinstance(error, OverrideParseException):
         return f"{error.override} cannot be read: put its value in quotes, as in \"KEY='VALUE'\""
     text = " ".join(str(error).split())

@@ -61,7 +61,7 @@ class DataConfig:
 
     name: str = MISSING  # part of the name of a run
     source_language: Annotated[str, LANGUAGE] = MISSING  # for labels, scores, addresses at OPUS
-    target_language: Annotated[str, LANGUAGE] = MISSING
+    target_language: Annotated[str, LANGUAGE] = MISSING  # the same, of translations
     sources: dict[str, SourceConfig] = field(default_factory=dict)  # by a name of your choice
     reverse: bool = MISSING  # swap source and target of every source and every table of tests
     # Weighs sources that have no weight by pairs ** (1 / temperature): 1 keeps their sizes, a
@@ -93,7 +93,7 @@ class DataConfig:
     # has split=dev, split=test respectively.
     dev: Annotated[float, SPLIT_SIZE] = MISSING
     test: Annotated[float, SPLIT_SIZE] = MISSING
-    split_seed: int = MISSING  # separate from `seed`, so that runs compare on one test split
+    split_seed: int = MISSING  # not that of the run, so that runs compare on one test split
     # More test sets, by a name of your choice: a table of source TAB target, or a run, whose test
     # split is used. Their pairs are left out of training.
     tests: dict[str, str] = field(default_factory=dict)
@@ -110,17 +110,18 @@ class ComposedDataConfig(DataConfig):
     """The group while Hydra composes it: with keys that the files of ``conf/data`` pass on."""
 
     sources: dict[str, Any] = field(default_factory=dict)
+    # More test sets, by a name of your choice: a table of source TAB target, or a run folder.
     tests: dict[str, Any] = field(default_factory=dict)
-    train: Any = None  # a file of pairs, or two aligned files: see `SourceConfig.path`
-    columns: Any = None  # of these files: see `SourceConfig`, as for their encoding
-    encoding: str | None = None
-    # As `DataConfig`, or files like those of `train`.
+    train: Any = None  # a file of pairs, or two aligned files, source then target
+    columns: Any = None  # data.sources.NAME.columns of these files
+    encoding: str | None = None  # data.sources.NAME.encoding of these files
+    # Of development: a number of pairs, a share of them below 1, or files like those of data.train.
     dev: Any = MISSING
-    test: Any = MISSING
-    archive: str | None = None  # these four: see `SourceConfig`
-    url: str | None = None
-    opus: str | None = None
-    sha256: str | None = None
+    test: Any = MISSING  # the same, of the test
+    archive: str | None = None  # data.sources.NAME.archive, of data=tatoeba and others
+    url: str | None = None  # data.sources.NAME.url
+    opus: str | None = None  # data.sources.NAME.opus
+    sha256: str | None = None  # data.sources.NAME.sha256
 
 
 # Keys of `conf/data` only.

@@ -17,7 +17,7 @@ from nmt.config.checks import check_value, one_of
 from nmt.config.data import guess_languages, pass_on
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig, check_preparation
-from nmt.config.schema import SOURCES, Config, check_config, list_keys
+from nmt.config.schema import GROUPS, SOURCES, Config, check_config, list_keys
 from nmt.config.sources import SOURCE_KINDS, locate_at_opus
 from nmt.config.tokenizer import resolve_tokenizer
 from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
@@ -206,5 +206,14 @@ def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
 def unknown_key_message(key: str, siblings: Sequence[str] = ()) -> str:
     """Return the message for an unknown key, with a suggestion."""
     renamed = RENAMED_KEYS.get(key)
-    hint = f"; write {renamed}" if renamed else suggest(key, {*siblings, *list_keys()})
+    keys = {*list_keys(), *GROUPS}
+    group, _, option = key.partition("/")
+    if option:
+        hint = f"; options in folders are chosen as {group}={option}/NAME"
+    elif renamed:
+        hint = f"; write {renamed}"
+    elif key in {*keys, "size", "experiment"}:  # of the other command
+        hint = ": nmt.train has it, and nmt.prepare has not"
+    else:
+        hint = suggest(key, {*siblings, *keys})
     return f"unknown configuration key '{key}'{hint}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import is_dataclass
+from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.checks import read_valid
 from nmt.config.sources import SourceConfig
 
+_PRIVATE_GROUPS = ("hydra", "shared", "schema")  # which other files choose
 _FIELD = re.compile(r"    (\w+): [^#]*(?:#(.*))?$")
 
 
@@ -57,6 +60,23 @@ def describe_keys(node: DictConfig, prefix: str = "") -> str:
             value = "???" if is_missing else "null" if node[key] is None else node[key]
             entries.append(_format(f"{prefix}{key}={value}", meanings.get(key, "")))
     return "\n".join(entries)
+
+
+def describe_groups(folder: Path, names: Sequence[str] = ()) -> str:
+    """Return a line for each group of configuration files: its name, and the options to choose.
+
+    Args:
+        folder: of the groups.
+        names: the groups to list; empty: all.
+    """
+    lines = []
+    for group in sorted(each for each in folder.iterdir() if each.is_dir()):
+        if group.name not in _PRIVATE_GROUPS and (not names or group.name in names):
+            files = (path.relative_to(group).with_suffix("") for path in group.rglob("*.yaml"))
+            shown = [path for path in files if path.parts[0] not in _PRIVATE_GROUPS]
+            ordered = sorted(shown, key=lambda path: (len(path.parts), path))
+            lines.append(f"{group.name}: {', '.join(path.as_posix() for path in ordered)}")
+    return "\n".join(lines)
 
 
 def _format(entry: str, meaning: str) -> str:

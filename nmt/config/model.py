@@ -18,19 +18,19 @@ QK_NORM = Valid("false, true or self", lambda value: value in sizes.QK_NORMS)
 class ModelConfig:
     """The keys of every model."""
 
-    name: str = MISSING
+    name: str = MISSING  # part of a run's name
     kind: str = MISSING  # transformer | rnn
     d_model: PositiveInt = MISSING  # model width D, of embeddings and of the decoder's output
-    encoder_layers: PositiveInt = MISSING
-    decoder_layers: PositiveInt = MISSING
-    # On embeddings and residual branches, or between recurrent layers. null:
-    # chosen for the size of the training split, see `nmt.training.defaults.default_dropout`.
+    encoder_layers: PositiveInt = MISSING  # blocks
+    decoder_layers: PositiveInt = MISSING  # blocks
+    # On embeddings and residual branches, or between recurrent layers. null: chosen for the size of
+    # the training split, as docs/hydra.md says.
     dropout: Dropout | None = MISSING
     max_length: int = MISSING  # longest sequence in tokens, end mark included
     # Rank of the adapters that are trained in place of the matrices; null: disabled. Loading
     # merges them into the matrices.
     lora_rank: PositiveInt | None = MISSING
-    # Name patterns of the matrices that have adapters. null: see `Model.add_adapters`.
+    # Name patterns of the matrices that have adapters. null: those that docs/adaptation.md names.
     lora_on: list[str] | None = MISSING
 
     def make_sizes(self, vocabulary_size: int) -> sizes.Sizes | sizes.RecurrentSizes:
@@ -47,22 +47,25 @@ class ModelConfig:
 class TransformerConfig(ModelConfig):
     """The encoder-decoder transformer (Vaswani et al. 2017) and its variants."""
 
-    kind: str = "transformer"
+    kind: str = "transformer"  # chosen with the model
     num_heads: PositiveInt = MISSING  # H; the width of a head is D / H
-    heads: Annotated[str, one_of(*sizes.HEADS)] = MISSING  # see `nmt.model.sizes.AttentionSizes`
+    # split: columns of one matrix | own: a matrix for each head | pooled: a whole matrix of values
+    # for each head, and the heads are added
+    heads: Annotated[str, one_of(*sizes.HEADS)] = MISSING
     key_value_heads: PositiveInt | None = MISSING  # shared by queries; 1: multi-query; null: H
-    attention_biases: bool = MISSING
+    attention_biases: bool = MISSING  # of the projections of queries, keys, values and outputs
     attention_output: bool = MISSING  # whether attention has an output projection
     # Normalise queries and keys; self: those of self-attention only.
     qk_norm: Annotated[bool | str, QK_NORM] = MISSING
-    ffn_width: PositiveInt = MISSING  # F
-    norm: Annotated[str, one_of(*sizes.NORMS)] = MISSING
+    ffn_width: PositiveInt = MISSING  # F, inside the feed-forward block
+    norm: Annotated[str, one_of(*sizes.NORMS)] = MISSING  # before a block's layers, or after
     norm_epsilon: PositiveFloat = MISSING  # added to the variances
-    positions: Annotated[str, one_of(*sizes.POSITIONS)] = MISSING
-    activation: Annotated[str, one_of(*sizes.ACTIVATIONS)] = MISSING
+    positions: Annotated[str, one_of(*sizes.POSITIONS)] = MISSING  # how layers know them
+    activation: Annotated[str, one_of(*sizes.ACTIVATIONS)] = MISSING  # of the feed-forward block
     output_bias: bool = MISSING  # whether the logits have a bias
     attention_dropout: Dropout = MISSING  # on attention weights
     ffn_dropout: Dropout = MISSING  # inside the feed-forward block
+    # explicit: a table of scores | fused: the device's kernel | chunked: keys in parts, less memory
     attention_kernel: Annotated[str, one_of(*sizes.KERNELS)] = MISSING
     remat: bool = MISSING  # recompute block activations in the backward pass: less memory
 
@@ -71,8 +74,8 @@ class TransformerConfig(ModelConfig):
 class RecurrentConfig(ModelConfig):
     """The recurrent encoder-decoder with attention (Bahdanau et al. 2015, Luong et al. 2015)."""
 
-    kind: str = "rnn"
-    cell: Annotated[str, one_of(*sizes.CELLS)] = MISSING
+    kind: str = "rnn"  # chosen with the model
+    cell: Annotated[str, one_of(*sizes.CELLS)] = MISSING  # of the recurrent layers
     state_width: PositiveInt = MISSING  # of the decoder; each encoder direction has half of it
     attention: Annotated[str, one_of(*sizes.SCORES)] = MISSING  # cross: the transformer's own layer
     num_heads: PositiveInt = MISSING  # H of attention=cross; 1 for the others

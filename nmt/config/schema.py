@@ -18,10 +18,10 @@ from nmt.config.training import TrainingConfig, check_training
 class Config:
     """The configuration of a run."""
 
-    name: str = MISSING
-    seed: Annotated[int, between(0, 2**32 - 1)] = MISSING
-    runs_dir: str = MISSING
-    cache_dir: str = MISSING
+    name: str = MISSING  # end of the run folder's name
+    seed: Annotated[int, between(0, 2**32 - 1)] = MISSING  # of weights, order, dropout and noise
+    runs_dir: str = MISSING  # where run folders are made
+    cache_dir: str = MISSING  # tokenizers, encoded corpora, downloads and compiled programs
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)

@@ -87,7 +87,7 @@ class SourceConfig:
     # document, and so does a line with another content of `document_column`, a number from 0 or a
     # name.
     ordered: bool = False
-    document_column: Annotated[Any, COLUMN] = None
+    document_column: Annotated[Any, COLUMN] = None  # whose content tells documents apart
 
     @property
     def has_weights(self) -> bool:

@@ -16,6 +16,7 @@ MAX_SLOTS = 8
 class TokenizerConfig:
     """The subword vocabulary, shared by both languages."""
 
+    # unigram and bpe: of SentencePiece | wordpiece: of tensorflow-text
     kind: Annotated[str, one_of("unigram", "bpe", "wordpiece")] = MISSING
     # Upper bound, special tokens included.
     vocabulary_size: Annotated[int, at_least(16)] = MISSING

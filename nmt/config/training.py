@@ -56,6 +56,7 @@ class TrainingConfig:
     # Positions per side in one update of all devices; null: batch_tokens * accumulate, or with
     # batch_tokens=auto, at most max_update_tokens, fewer for a small corpus or without a GPU.
     update_tokens: PositiveInt | None = MISSING
+    # With batch_tokens=auto and without update_tokens: most positions per side in one update.
     max_update_tokens: PositiveInt | None = MISSING
     row_lengths: RowLengths = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: PositiveInt = MISSING  # micro-batches per update
@@ -63,28 +64,33 @@ class TrainingConfig:
     # core on a CPU with TensorFlow, at most 8, each of at least 128 positions; otherwise one.
     parallel_parts: PositiveInt | None = MISSING
 
+    # Probability that the loss spreads over all tokens (Szegedy et al. 2016).
     label_smoothing: Annotated[float, between(0, 0.9)] = MISSING
     dropout_warmup_epochs: NonNegativeFloat = MISSING  # dropout grows from 0 to its rates meanwhile
     # Share of the decoder's input words replaced by unknown.
     word_dropout: Annotated[float, between(0, 0.95)] = MISSING
+    # muon: for kernels; Adam for the rest.
     optimizer: Annotated[str, one_of("adam", "adamw", "muon")] = MISSING
-    # Peak rate. null: by the model's width, see `nmt.training.defaults.default_learning_rate`.
+    # Peak rate. null: by the model's width, as docs/hydra.md says.
     learning_rate: PositiveFloat | None = MISSING
+    # Of the rate after the warm-up.
     schedule: Annotated[str, one_of("inverse_sqrt", "cosine", "constant")] = MISSING
     warmup_steps: NonNegativeInt = MISSING  # updates; at most a tenth of the run
-    beta_1: Momentum = MISSING
-    beta_2: Momentum = MISSING
-    epsilon: PositiveFloat = MISSING
+    beta_1: Momentum = MISSING  # decay of Adam's mean of gradients
+    beta_2: Momentum = MISSING  # decay of Adam's mean of squared gradients
+    epsilon: PositiveFloat = MISSING  # added to Adam's divisor
     weight_decay: NonNegativeFloat = MISSING  # adamw and muon; kernels only
     clip_norm: PositiveFloat | None = MISSING  # global norm; null: disabled
     ema_decay: Momentum | None = MISSING  # of averaged weights, per update; null: disabled
 
+    # Of arithmetic. auto: float32 on a CPU; on GPUs mixed_bfloat16, or mixed_float16 on older ones.
     precision: Annotated[str, one_of(*PRECISIONS)] = MISSING
+    # Compile updates with XLA. auto: on.
     jit_compile: Annotated[str, one_of("auto", "on", "off")] = MISSING
     deterministic: bool = MISSING  # bit-identical operations, on GPUs too
 
     max_steps: PositiveInt | None = MISSING  # updates
-    max_epochs: PositiveFloat | None = MISSING
+    max_epochs: PositiveFloat | None = MISSING  # passes over the training pairs
     max_minutes: PositiveFloat | None = MISSING  # wall clock, validation included, set-up excluded
     log_every: PositiveInt = MISSING  # updates
     # Updates; null: the updates of 20 epochs, 5,000 at most.
@@ -109,7 +115,7 @@ class TrainingConfig:
     ) = MISSING
     # Of the dev split, translated greedily per evaluation.
     evaluation_sentences: NonNegativeInt = MISSING
-    keep_checkpoints: PositiveInt = MISSING
+    keep_checkpoints: PositiveInt = MISSING  # the latest ones, beside the best
     resume: str | None = None  # a run folder, or "latest"
 
     samples: NonNegativeInt = MISSING  # dev sentences shown in TensorBoard per evaluation

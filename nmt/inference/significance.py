@@ -255,3 +255,8 @@ def sign_test(first: int, second: int) -> float:
         return 1.0
     tail = sum(math.comb(total, k) for k in range(max(first, second), total + 1))
     return min(1.0, 2 * tail / 2**total)
+
+
+def format_p(p_value: float) -> str:
+    """Return ``p < 0.001`` or ``p = 0.012``."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

@@ -12,11 +12,12 @@ from sample_configs import composed, configured, job
 from sample_corpora import complaint
 
 from nmt.config.command_line import (
+    check_arguments,
     convert_hydra_errors,
     explain_hydra_error,
     put_flags_first,
 )
-from nmt.config.files import from_composed
+from nmt.config.files import conf_dir, from_composed
 from nmt.runs.resuming import compose_config
 
 pytestmark = pytest.mark.xdist_group("configurations")
@@ -36,6 +37,15 @@ pytestmark = pytest.mark.xdist_group("configurations")
         ("model=bse", "unknown model 'bse'; did you mean 'base'?"),
         ("data=tatoebe", "unknown data 'tatoebe'; did you mean 'tatoeba'?"),
         ("decoding=xyz", "unknown decoding 'xyz'; choose from: beam, greedy"),
+        (
+            "model/heads=one",
+            "unknown configuration key 'model/heads'; options in folders are chosen as "
+            "model=heads/NAME",
+        ),
+        (
+            "data=my.tsv",
+            "unknown data 'my.tsv'; a file of pairs is chosen as data=files data.train=my.tsv",
+        ),
     ],
 )
 def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
@@ -126,6 +136,37 @@ def test_flags_may_stand_between_overrides() -> None:
     )
     assert put_flags_first(given.split()) == expected.split()
     assert put_flags_first([]) == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "fragment"),
+    [
+        ("--max_steps", "'--max_steps': keys are written as training.max_steps=VALUE"),
+        ("--max-steps=3", "'--max-steps=3': keys are written as training.max_steps=VALUE"),
+        ("--training.max_minutes=5", "keys are written as training.max_minutes=VALUE"),
+        ("--foo", "'--foo': keys are written as training.max_steps=VALUE"),
+        ("my.tsv", "'my.tsv' is not of the form KEY=VALUE; to train on a file"),
+    ],
+)
+def test_what_is_neither_flag_nor_override_is_named(argument: str, fragment: str) -> None:
+    assert fragment in complaint(lambda: check_arguments(["seed=1", argument, "3"]))
+
+
+def test_flags_with_their_values_and_overrides_are_accepted() -> None:
+    flags = "-cjob --cfg job -m +a=1 ~b --config-dir my --info defaults -sc install=bash"
+    check_arguments(flags.split())
+    check_arguments([])
+
+
+def test_a_key_of_the_other_command_is_named() -> None:
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        for override in ("model=tiny", "seed=1", "size=s"):
+            message = complaint(
+                convert_hydra_errors()(lambda override=override: compose("prepare", [override]))
+            )
+            key = override.partition("=")[0]
+            expected = f"key '{key}': nmt.train has it, and nmt.prepare has not"
+            assert message == f"unknown configuration {expected}"
 
 
 def test_faults_in_configuration_files_name_the_file(tmp_path: Path) -> None:

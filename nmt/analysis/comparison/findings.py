@@ -5,7 +5,7 @@ from __future__ import annotations
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.interactions import ALPHA, SliceResult
 from nmt.analysis.comparison.stored import METRIC
-from nmt.inference.significance import correct_p_values
+from nmt.inference.significance import correct_p_values, format_p
 
 _STRICT = 0.01  # significance level of noise, n-grams and coverage, as each adds tests
 _MOST_NGRAMS = 5  # that a sentence names
@@ -34,11 +34,6 @@ def describe_pair(pair: PairResult) -> list[str]:
 def has_difference(pair: PairResult) -> bool:
     """Whether systems differ significantly, over all or in any kind of sentences."""
     return pair.tests[METRIC].p_value <= ALPHA or bool(pair.findings)
-
-
-def format_p(p_value: float) -> str:
-    """Return ``p < 0.001`` or ``p = 0.012``."""
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
 def _names(pair: PairResult) -> tuple[str, str]:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
-from nmt.analysis.comparison.findings import format_p, get_rate
+from nmt.analysis.comparison.findings import get_rate
 from nmt.analysis.comparison.interactions import LEAST
 from nmt.analysis.comparison.recipes import find_recipes, tabulate_recipes
 from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.comparison.words import NgramLead, WordGrid, align_words, rank_changes
 from nmt.analysis.tables import Listing
+from nmt.inference.significance import format_p
 
 _CHANGES = 10  # sentences with the largest wins, and as many losses
 _NGRAMS = 15
