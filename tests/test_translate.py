@@ -174,7 +174,10 @@ def test_spans_that_a_model_leaves_out_are_counted_once(
             return [[Translation(text, 0.0, 0.0, (), tuple(text.split()))] for text in texts]
 
     for texts, warning in (
-        (["12 13", "14"], "left out 3 kept spans, such as '12'"),
+        (
+            ["12 13", "14"],
+            "left out 3 of the names, numbers and other parts that it copies, such as '12'",
+        ),
         ([" "], ""),
     ):
         arguments = translate.make_parser().parse_args(texts)

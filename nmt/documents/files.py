@@ -126,8 +126,9 @@ def _warn(report: DocumentReport) -> None:
         )
     if report.lost_spans:
         print(
-            f"warning: the model left out {len(report.lost_spans):,} kept spans or elements; they "
-            "were inserted where they most likely belong",
+            f"warning: the model left out {len(report.lost_spans):,} of the names, numbers, "
+            "elements and other parts that it copies; they were inserted where they most likely "
+            "belong",
             file=sys.stderr,
         )
     if report.unaligned:

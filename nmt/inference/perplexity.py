@@ -85,7 +85,8 @@ def score_with_progress(
         raise UserError("there is nothing to score: the set of pairs is empty")
     longest = translator.engine.max_length
     segmenter = translator.segmenter
-    pairs = fit_contexts(pairs, translator.tokenizer, segmenter.max_tokens, segmenter.tags)
+    if segmenter.context:
+        pairs = fit_contexts(pairs, translator.tokenizer, segmenter.max_tokens, segmenter.tags)
 
     def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
         fits = [length <= longest for length in count_pair_tokens(translator.tokenizer, chunk)]

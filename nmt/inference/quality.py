@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from nmt.inference.alignment import match_characters, move_spans
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, copy_segment
-from nmt.text.context import split_context
 from nmt.text.words import find_words
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def match_segments(text: SegmentedText) -> list[list[int]]:
 
     Indices are those of the text without its context and its tags.
     """
-    source = split_context(text.source.text)[1]
+    source = text.source.text
     matches = []
     begin = 0
     for segment in text.segments:

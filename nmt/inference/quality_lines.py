@@ -95,7 +95,8 @@ class LostSpans:
         """Print the count on standard error, unless it is 0."""
         if self.count:
             print(
-                f"warning: the model left out {self.count:,} kept span{'s' * (self.count > 1)}, "
-                f"such as {self.example!r}; they were inserted where they most likely belong",
+                f"warning: the model left out {self.count:,} of the names, numbers and other parts "
+                f"that it copies, such as {self.example!r}; they were inserted where they most "
+                "likely belong",
                 file=sys.stderr,
             )

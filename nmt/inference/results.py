@@ -54,7 +54,9 @@ class Translation:
 
     text: str  # of a single sentence one line; of more, with the line breaks of the source
     log_prob: float  # sum over all tokens, end mark included, in nats
-    score: float  # translations are ranked by it: log_prob / length penalty + coverage penalty
+    # Translations are ranked by it: log_prob / length penalty + coverage penalty of a search, added
+    # up over segments; log_prob of a sample, or its mean chrF by `minimum_bayes_risk`.
+    score: float
     # Target ids, end mark included; empty for copied text, such as "12" or an emoji.
     tokens: tuple[int, ...]
     lost_spans: tuple[str, ...] = ()  # kept spans that the model left out, and that were inserted

@@ -24,7 +24,7 @@ from nmt.inference.sentence_reading import SentenceReader, has_words
 from nmt.inference.spelling import Speller, Spelling
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
-from nmt.text.cleaning import JOINERS, clean_text
+from nmt.text.cleaning import JOINERS, clean_text, replace_surrogates
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.dates import DateWriter
 from nmt.text.final_marks import OTHER_STOPS
@@ -58,7 +58,7 @@ _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldo
 
 def clean_input(text: str) -> str:
     """Return a cleaned text; lone surrogates, which stand for undecodable bytes, are replaced."""
-    return clean_text(_replace_surrogates(text))
+    return clean_text(replace_surrogates(text))
 
 
 class _Sentence(NamedTuple):
@@ -179,7 +179,7 @@ class Segmenter:
 
     def _read_tags(self, text: str) -> tuple[str, TaggedText]:
         """Return the context of a text, and the rest."""
-        text = _replace_surrogates(text)
+        text = replace_surrogates(text)
         context, rest = split_context(text) if self.context else ("", text)
         if not self._carries_tags:
             return context, TaggedText(MarkedText(rest))
@@ -371,11 +371,6 @@ class Segmenter:
 
 def _add_tags(segment: Segment, source: TaggedText) -> Segment:
     return replace(segment, tags=source.tags, aligns_tags=needs_alignment(source.marked))
-
-
-def _replace_surrogates(text: str) -> str:
-    """Return a text whose lone surrogates, which stand for undecodable bytes, are replaced."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:

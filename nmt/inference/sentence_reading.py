@@ -174,8 +174,8 @@ class SentenceReader:
 
         Where a term overlaps a date, the term counts.
         """
-        spans, dates = _join_ranges(text, find_spans(text)), list[Range]()
-        found = list(self.dates.find(text))
+        spans, dates = list(find_spans(text)), list[Range]()
+        found = self.dates.find(text)
         terms = self._glossary.find(text) if found and self._glossary is not None else []
         is_term = make_overlap_test([(match.begin, match.end) for match in terms])
         for begin, end in found:
@@ -185,7 +185,7 @@ class SentenceReader:
             if is_around and not is_term(begin, end):
                 dates.append((begin, end))
                 del spans[first:last]
-        return sorted([*spans, *dates])
+        return sorted([*_join_ranges(text, spans), *dates])
 
     def _find_unspelled(self, text: str, stays: Sequence[Range]) -> list[Range]:
         """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.

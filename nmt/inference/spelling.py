@@ -33,7 +33,7 @@ _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
 _CLAUSE = (
-    r" [—–―] |(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_])"
+    r" [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
     r"| [—–―](?=[¿¡«“\"]?[^\W\d_])|(?<=\w)[—–―](?=\s)"
 )
 _CHANGED = re.compile(
@@ -143,6 +143,12 @@ class Speller:
         """Whether a model has learned a kind of mark; if unknown, whether it may."""
         return self.has_pieces(mark) if self._words is None else self._words.teaches(kind)
 
+    def _has_learned_dash(self, dash: str) -> bool:
+        """Whether a model has learned dashes; if they were not counted, by its pieces."""
+        if self._words is None or DASH not in self._words.signs:
+            return dash != "-" and self.has_pieces(dash)
+        return self._words.teaches(DASH)
+
     def _substitute(self, match: re.Match[str], text: str) -> str:
         sign = match[0].strip()
         if match["joint"] is not None:
@@ -160,7 +166,7 @@ class Speller:
             if not self._has_learned(ELLIPSIS, sign):
                 return ", "
             return match[0] if self._has_gaps else match[0].lstrip()
-        if (match["clause"] or match["end"]) and not self._has_learned(DASH, sign):
+        if (match["clause"] or match["end"]) and not self._has_learned_dash(sign):
             if match["end"]:
                 return ""
             comma = "" if text[match.start() - 1] in ".,;:!?…" else ","

@@ -22,13 +22,18 @@ _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
 _FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
-_NUMBER = rf"[\d{SLOTS[0]}-{SLOTS[-1]}]"  # its beginning or end
+_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
+_NUMBER = rf"(?:\d|{_SLOT})"  # its beginning or end
 # Condition -> expressions before and behind an abbreviation. "none" ignores letter case.
 _CONDITIONS = {
     "none": ("(?i:", ")"),
     "before a name": (r"(?<![A-Z]\.\s)", r"(?=\s?[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])"),
     "before a number": ("", rf"(?=\s?{_NUMBER})"),
-    "behind a number": (rf"(?<![aà]s {_NUMBER}\s)(?<={_NUMBER}\s)", ""),  # not "a las 8 h"
+    # Neither of "a las 8 h" nor of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
+    "behind a number": (
+        rf"(?<![aà]s {_NUMBER}\s)(?<={_NUMBER}\s)",
+        rf"(?![/^)'’-]|{_SLOT}|\.\s+[a-zà-ÿ])",
+    ),
     "before a Roman numeral": ("", r"(?=\s?[IVXLC]+\b)"),
     # As in messages, without a sign beside it, as Q&A has.
     "in lower case": ("(?<![&/'’-])", r"(?![&/]|[.'’-]\w)"),

@@ -22,6 +22,11 @@ def clean_text(text: str) -> str:
     return " ".join(text.split())
 
 
+def replace_surrogates(text: str) -> str:
+    """Return a text whose lone surrogates, which stand for undecodable bytes, are replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def is_removed(character: str) -> bool:
     """Whether `clean_text` removes a character."""
     is_invisible = category(character) in INVISIBLE and not character.isspace()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from nmt.text.scripts import UNSPACED
 from nmt.text.sentences import split_sentences
 
-CONTEXT_MARK = "\ue008"  # a private character, which no other text has: see `nmt.text.spans`
+CONTEXT_MARK = "\ue008"  # a private character: see `nmt.text.spans`
 _PRIVATE = re.compile("[\ue000-\uf8ff]")  # marks, and what stands for kept elements of a document
 MOST_CHARACTERS = 300  # of a context: about as many as two long sentences have
 
@@ -89,6 +89,7 @@ class PreviousSentences:
         """Return a text behind the sentences before it; remember its sentences."""
         if not self._sentences.maxlen or not text.strip():
             return text
+        text = text.replace(CONTEXT_MARK, " ")  # of the text itself
         extended = add_context(text, self._sentences)
         sentences = map(to_context, split_sentences(text, self._language))
         self._sentences.extend(filter(None, sentences))

@@ -1,4 +1,4 @@
-"""Dates with the name of a month, which are kept spans, and how another language writes them.
+"""Dates with the name of a month and ordinals: kept spans that another language writes otherwise.
 
 A date may have two days, as "3 to 7 June", or none.
 
@@ -9,17 +9,21 @@ trainings do not learn them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
+from nmt.text.ordinals import OrdinalWriter
 from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
+from nmt.text.spans import make_overlap_test
 
 
 class _Language(NamedTuple):
     months: str  # January first
-    read: tuple[str, ...]  # expressions of a date with DAY, MONTH and YEAR
+    # Expressions of a date with MONTH, YEAR and DAYS: one, or the first and the last of several.
+    # RANGE is the same with nothing but a dash between them.
+    read: tuple[str, ...]
     written: str
     with_year: str
     without_day: str
@@ -30,7 +34,7 @@ class _Language(NamedTuple):
 _LANGUAGES = {
     "de": _Language(
         "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-        (r"DAY\.\s?MONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
+        (r"DAYS\.\s?MONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day}. {month}",
         "{day}. {month} {year}",
         "{month} {year}",
@@ -40,11 +44,13 @@ _LANGUAGES = {
     "en": _Language(
         "January February March April May June July August September October November December",
         (
-            r"MONTH\sDAY(?:st|nd|rd|th)?(?:,?\sYEAR)?",
-            r"DAY(?:st|nd|rd|th)?\s(?:of\s)?MONTH,?\sYEAR",
-            r"DAY(?:st|nd|rd|th)?\sof\sMONTH",
-            r"DAY(?:st|nd|rd|th)\sMONTH",
-            r"DAY\sMONTH(?<!May)(?<!March)",  # 18 May Apply
+            r"MONTH\sDAYS(?:st|nd|rd|th)?,?\sYEAR",
+            r"MONTH\sDAYS(?:st|nd|rd|th)?(?=[.,;:!?)]|$)",
+            r"MONTH\sRANGE(?:st|nd|rd|th)?",  # May 3 and 4 people
+            r"DAYS(?:st|nd|rd|th)?\s(?:of\s)?MONTH,?\sYEAR",
+            r"DAYS(?:st|nd|rd|th)?\sof\sMONTH",
+            r"DAYS(?:st|nd|rd|th)\sMONTH",
+            r"DAYS\sMONTH(?<!May)(?<!March)",  # 18 May Apply
             r"MONTH\sYEAR",
         ),
         "{month} {day}",
@@ -55,7 +61,7 @@ _LANGUAGES = {
     ),
     "es": _Language(
         "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-        (r"DAY(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?", r"MONTH\sdel?\sYEAR"),
+        (r"DAYS(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?", r"MONTH\sdel?\sYEAR"),
         "{day} de {month}",
         "{day} de {month} de {year}",
         "{month} de {year}",
@@ -64,7 +70,7 @@ _LANGUAGES = {
     ),
     "fr": _Language(
         "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-        (r"DAY(?:er)?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
+        (r"DAYS(?:er)?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day} {month}",
         "{day} {month} {year}",
         "{month} {year}",
@@ -74,7 +80,7 @@ _LANGUAGES = {
     "it": _Language(
         "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
         "dicembre",
-        (r"DAYº?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
+        (r"DAYSº?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day} {month}",
         "{day} {month} {year}",
         "{month} {year}",
@@ -83,7 +89,7 @@ _LANGUAGES = {
     ),
     "pt": _Language(
         "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-        (r"DAY(?:\.?º)?\sde\sMONTH(?:\sde\sYEAR)?", r"MONTH\sde\sYEAR"),
+        (r"DAYS(?:\.?º)?\sde\sMONTH(?:\sde\sYEAR)?", r"MONTH\sde\sYEAR"),
         "{day} de {month}",
         "{day} de {month} de {year}",
         "{month} de {year}",
@@ -91,16 +97,17 @@ _LANGUAGES = {
         "e",
     ),
 }
-_PARTS = re.compile("DAY|MONTH|YEAR")
+_PARTS = re.compile("DAYS|RANGE|MONTH|YEAR")
 _VERBS = {"MAY", "MARCH"}  # in a text in capitals
 _DAY = "(0?[1-9]|[12][0-9]|3[01])"
 _ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
-_GROUPS = {"DAY": ("FIRST", "JOINT", "DAY")}  # of an expression's part, if not one of its name
+# Groups of an expression's part, if not one of its name.
+_GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY"))
 _YEAR = "([12][0-9]{3})"
 
 
 class DateWriter:
-    """Finds the dates of a language, and writes them in another one.
+    """Finds the dates and ordinals of a language, and writes them in another one.
 
     Args:
         source: BCP 47 tag of the texts; without a table of its months, nothing is found.
@@ -109,6 +116,7 @@ class DateWriter:
 
     def __init__(self, source: str, target: str) -> None:
         self._kept: frozenset[str] = frozenset()
+        self._ordinals = OrdinalWriter(source, target)
         codes = primary_subtag(source), primary_subtag(target)
         read, self._target = map(_LANGUAGES.get, codes)
         self._months: list[re.Pattern[str]] = []
@@ -124,6 +132,8 @@ class DateWriter:
         capitals = {name.upper() for name in names} - _VERBS
         month = "|".join([*names, *sorted(capitals)])
         self._joints = read.to, read.both
+        two_days = rf"{_make_first(self._joints)}{_DAY}(?!\d)"
+        self._two_days = re.compile(two_days, re.IGNORECASE)
         filled = [_fill(pattern, month, self._joints) for pattern in read.read]
         self._patterns = [
             (re.compile(expression, flags), _list_groups(pattern))
@@ -137,19 +147,28 @@ class DateWriter:
         writer._kept = frozenset(map(str.casefold, kept))
         return writer
 
-    def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the characters [begin, end) of the dates of a text, in order."""
-        if self._any is not None:
-            yield from (match.span() for match in self._any.finditer(text))
+    def find(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) of the dates and ordinals of a text, in order."""
+        dates = []
+        for match in self._any.finditer(text) if self._any else ():
+            begin, end = match.span()
+            days = self._two_days.match(text, begin)
+            if days and int(days[1]) >= int(days[3]):  # as in "we are 20 and 3 June"
+                begin = days.start(3)
+            dates.append((begin, end))
+        is_date = make_overlap_test(dates)
+        return sorted([*dates, *(each for each in self._ordinals.find(text) if not is_date(*each))])
 
     def write(self, date: str) -> str:
-        """Return a date in the other language; other texts, and the case of capitals, stay."""
-        for pattern, parts in self._patterns if date.casefold() not in self._kept else ():
+        """Return a date or ordinal in the other language; other texts, and capitals, stay."""
+        if date.casefold() in self._kept:
+            return date
+        for pattern, parts in self._patterns:
             if match := pattern.fullmatch(date):
                 found = dict(zip(parts, match.groups(), strict=True))
                 written = self._write(found)
                 return written.upper() if found["MONTH"].isupper() else written
-        return date
+        return self._ordinals.write(date)
 
     def _write(self, found: Mapping[str, str | None]) -> str:
         target = self._target
@@ -177,9 +196,18 @@ def _fill(pattern: str, month: str, joints: Iterable[str]) -> str:
         month: expression of its name.
         joints: words between two days.
     """
-    first = rf"{_DAY}{_ENDING}(\s?[-–]\s?|\s(?:{'|'.join(joints)})\s)"
-    values = {"DAY": f"(?:{first})?{_DAY}", "MONTH": f"({month})", "YEAR": _YEAR}
+    values = {
+        "DAYS": f"(?:{_make_first(joints)})?{_DAY}",
+        "RANGE": f"(?:{_DAY}{_ENDING}([-–]))?{_DAY}",
+        "MONTH": f"({month})",
+        "YEAR": _YEAR,
+    }
     return _PARTS.sub(lambda match: values[match[0]], pattern)
+
+
+def _make_first(joints: Iterable[str]) -> str:
+    """Return the expression of the first of several days, and what joins it to the last."""
+    return rf"{_DAY}{_ENDING}(\s?[-–]\s?|\s(?:{'|'.join(joints)})\s)"
 
 
 def _list_groups(pattern: str) -> list[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
+from nmt.text.final_marks import OTHER_STOPS
+from nmt.text.names import is_name
 from nmt.text.scripts import primary_subtag
-from nmt.text.spans import PATTERNS, find_spans, make_overlap_test
+from nmt.text.spans import find_spans, make_overlap_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
 # separates cells.
@@ -15,18 +18,18 @@ _CONTEXT = 64  # characters before and after a cut that decide whether it is one
 _SPACE = re.compile(r"\s+")
 # Members of a character class: marks that belong to the sentence before them.
 CLOSING = "\"'”’»)\\]」』）】》〉"
-# Between the entries of a menu, the folders of a path, the cells of a row.
 BLOCKS = "p|div|li|ul|ol|tr|td|th|h[1-6]"  # elements of a page between which texts end
+# Between the entries of a menu, the folders of a path, the cells of a row, the boxes of a form.
 _SEPARATOR = re.compile(
     r"(?<=\S\s)(?:[|·•‣›→»☐☑☒]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
     r"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^[|«‹›»☐☑☒]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     r"|(?<=[.!?…:])<br ?/?>\s*"
-    # In a heading, a dash, but not between numbers.
-    r"|(?:(?<=[^\W\d]\s)[—–-]\s+(?=\S)|(?<=\S\s)[—–-]\s+(?=[^\W\d]))(?=.*[^.!?…:;,]$)"
 )
-_LABEL_PART = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}(?:\s[^\W\d_]+)*"
-_LABELS = re.compile(rf"{_LABEL_PART}(?:/{_LABEL_PART})+")  # Entrada/Salida
+_CAPITALIZED = "[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}"
+_LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida
+_DASH_BETWEEN = re.compile(r"(?<=\S)\s+([—–-]\s+)(?=\S)")
+_ENDS_CLAUSE = re.compile(rf"[.!?…:;,{OTHER_STOPS}][{CLOSING}]*(?:\s|$)")
 # What ends the piece before a cut: its last word and a dot.
 _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
 _INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
@@ -43,11 +46,14 @@ _HYPHENATED = re.compile(r"-")  # J.-C.; 1.- of an item
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
 # Cuts that are missing: where a span or "etc." ends a sentence, behind a dot in quotation marks,
-# behind an emoji that stands for a dot, and before ¿ and ¡.
+# behind a face that stands for a dot, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
-_QUOTED_DOT = re.compile(rf"\.[{CLOSING}]+\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])")
-_BEHIND_EMOJI = re.compile(r"(?<=[^\W\d_]) \S+ (?=[¿¡]?[A-ZÀ-ÖØ-Þ])")
-_EMOJI = re.compile(PATTERNS["emoji"])
+_QUOTED_DOT = re.compile(r"\.[\"'”’»)]\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])")
+_BEHIND_FACE = re.compile(  # a face, a hand or an emoticon, behind a word
+    r"(?<=[^\W\d_]) (?:[\U0001f600-\U0001f64f\U0001f910-\U0001f92f\U0001f970-\U0001f97a"
+    r"\U0001f44b-\U0001f450\U0001f3fb-\U0001f3ff]+|[:;]'?-?[()]) (?=[¿¡]?[A-ZÀ-ÖØ-Þ])"
+)
+_FINAL = (".", "!", "?", "…")  # marks
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
@@ -58,7 +64,9 @@ _LABEL = re.compile(
     r"[\s*•●–—-]*(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
     r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
 )
-_ITEM = re.compile(r"(?:[IVX]{1,4}|[a-z])\.\s+")  # its mark
+_ITEM = re.compile(r"(?:[IVX]{1,4}|[a-z])\.\s+")  # the mark of an item
+_WORD = re.compile(r"[^\W\d_]+")
+_QUOTES = "\"'“«‘„("
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 
 # Abbreviations after which a sentence continues, in lower case, without their dots.
@@ -137,6 +145,8 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
     separators = [match.span() for match in _SEPARATOR.finditer(line)]
     if "/" in line and _LABELS.fullmatch(line):
         return [match.span() for match in re.finditer("/", line)]
+    if dash := _find_heading_dash(line):
+        separators = sorted([*separators, dash])
     if not separators:
         return []
     is_inside = make_overlap_test(list(find_spans(line)))
@@ -146,6 +156,21 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
         for first, last in separators
         if not (line[first] in "«»" and has_quotation) and not is_inside(first, first)
     ]
+
+
+def _find_heading_dash(line: str) -> tuple[int, int] | None:
+    """Return where the only dash of a heading is, such as "Lunes – viernes"; None: there is none.
+
+    On both sides, there is one word or a beginning with a capital; behind it, a number may be.
+    """
+    dashes = list(islice(_DASH_BETWEEN.finditer(line), 2))
+    if len(dashes) != 1 or _ENDS_CLAUSE.search(line):
+        return None
+    first, second = line[: dashes[0].start()], line[dashes[0].end() :]
+    are_words = all(len(part) > 1 and part.isalpha() for part in (first, second))
+    is_range = first[-1].isdecimal() and second[0].isdecimal()
+    has_capitals = first[0].isupper() and (second[0].isupper() or second[0].isdecimal())
+    return dashes[0].span(1) if are_words or (has_capitals and not is_range) else None
 
 
 def _split_text(text: str, language: str) -> list[str]:
@@ -198,7 +223,7 @@ def _merge(
 def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) -> Iterator[int]:
     """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end.
 
-    Also of those that end with a quotation or an emoji.
+    Also of those that end with a quotation or a face.
     """
     if "¿" in line or "¡" in line:
         yield from (match.end() for match in _OPENING.finditer(line))
@@ -210,13 +235,24 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) ->
         ends += [match.end() for match in _AND_SO_ON_WORD.finditer(line)]
     for end in ends:
         match = _MISSING.match(line, end)
-        if match and _first_letter(line[match.end() : match.end() + _CONTEXT]).isupper():
+        if match is None:
+            continue
+        after = line[match.end() : match.end() + _CONTEXT]
+        word = _WORD.search(after)
+        # As in "el presidente de EE. UU. Donald Trump".
+        continues = line.startswith("UU", end - 2) and word is not None and is_name(word[0])
+        if _first_letter(after).isupper() and not continues:
             yield match.end()
-    yield from (match.end() for match in _QUOTED_DOT.finditer(line))
-    for begin, end in spans:
-        match = _BEHIND_EMOJI.match(line, begin - 1)
-        if match and match.end() == end + 1 and _EMOJI.fullmatch(line, begin, end):
-            yield end + 1
+    for match in _QUOTED_DOT.finditer(line):
+        before = line[max(0, match.start() - _CONTEXT) : match.start()]
+        opening = max(map(before.rfind, _QUOTES))
+        begins_sentence = opening == 0 or before[:opening].rstrip().endswith(_FINAL)
+        # Several words, other than "Dr."; a bracket inside of a sentence, as (S. A.), ends none.
+        if " " in before[opening + 1 :] and (match[0][1] != ")" or begins_sentence):
+            yield match.end()
+    for match in _BEHIND_FACE.finditer(line):
+        if line[match.end()] in "¿¡" or not line.endswith(_FINAL):  # as in messages
+            yield match.end()
 
 
 def _continues(before: str, after: str, language: str) -> bool:

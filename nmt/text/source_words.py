@@ -170,7 +170,7 @@ class SourceWords:
             if continues_name:  # first and family name
                 begin = names.pop()[0]
             names.append((begin, end))
-        overlaps = make_overlap_test(sorted([*spans, *names]))
+        overlaps = make_overlap_test([*spans, *names])
         numerals = (match.span() for match in _NUMERAL.finditer(text))
         return sorted([*names, *(each for each in numerals if not overlaps(*each))])
 

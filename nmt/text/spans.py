@@ -204,14 +204,14 @@ def space_slots(source: str, text: str, values: Sequence[str]) -> str:
         text: its translation.
         values: the spans, by number of their slot.
     """
-    for slot in dict.fromkeys(_SLOT.findall(text)):
-        if slot not in source:
+    for slot, value in zip(SLOTS, values, strict=False):
+        if slot not in source or slot not in text:
             continue
         source_before, _, source_after = source.partition(slot)
         before, _, after = text.partition(slot)
         follows_word = is_spaced_alnum(source_before[-1:])
         precedes_word = is_spaced_alnum(source_after[:1])
-        is_tag = bool(_TAG.match(values[SLOTS.index(slot)]))
+        is_tag = bool(_TAG.match(value))
         joins_left = is_tag or _have_equal(_LAST_WORD, source_before, before)
         joins_right = is_tag or _have_equal(_FIRST_WORD, source_after, after)
         if follows_word and precedes_word:  # as in brothers/sisters

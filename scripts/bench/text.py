@@ -53,6 +53,7 @@ HARD_TEXTS = {
     "abbreviations": "abbreviated_texts.tsv",
     "words joined by a slash": "slashed_texts.tsv",
     "dates with the name of a month": "dated_texts.tsv",
+    "dashes, ranges, units, ordinals": "dashed_texts.tsv",
 }
 HEADER = ("source", "texts", "measure", "value", "compared with", "difference", "loops", "empty")
 

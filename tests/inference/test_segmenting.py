@@ -348,12 +348,16 @@ def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
         assert segment.case is case
 
 
+DATES = ("5 de mayo de 1990", "7 de junio de 2000")
+
+
 def test_numbers_with_a_dash_between_them_are_one_span(slotted: Tokenizer) -> None:
-    segmenter = Segmenter(slotted, 63, language="es")
+    segmenter = Segmenter(slotted, 63, language="es", target_language="en")
     for text, spans in (
         ("Abre de 9:00 – 14:00 hoy.", ("9:00 – 14:00",)),
         ("Cuesta 5 - 10 € o 7.", ("5 - 10 €", "7")),
         ("Va de 5 a 10 – no 7.", ("5", "10", "7")),
+        ("Del 5 de mayo de 1990 - 7 de junio de 2000.", DATES),
     ):
         assert segmenter.segment(text).segments[0].spans == spans
 

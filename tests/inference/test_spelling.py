@@ -101,6 +101,7 @@ def test_tokens_are_characters_of_the_text_itself(tokenizer: Tokenizer) -> None:
 
 
 COMMON = dict.fromkeys(["bueno", "no", "sé", "señor", "número"], 100)
+FEW = {"—": 1}
 LEARNED = {"…": 2000, ":": 2000, "—": 2000}
 
 
@@ -131,12 +132,13 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
         ("Tom —el bueno— no sé", "Tom, el bueno, no sé", "Tom -el bueno- no sé"),
         ("¡No! —dijo— ¿bueno?", "¡No! dijo, ¿bueno?", "¡No! -dijo- ¿bueno?"),
         ("bueno - no, 1 - 2, a-b -b", "bueno, no, 1 - 2, a-b -b", "bueno - no, 1 - 2, a-b -b"),
+        ("no - a, a - b", "no, a, a - b", "no - a, a - b"),
     ],
 )
 def test_marks_and_abbreviations_that_training_hardly_has(
     tokenizer: Tokenizer, text: str, spelled: str, if_learned: str
 ) -> None:
-    assert Speller(tokenizer, "es", SourceWords(COMMON)).spell(text).text == spelled
+    assert Speller(tokenizer, "es", SourceWords(COMMON, FEW)).spell(text).text == spelled
     assert Speller(tokenizer, "es", SourceWords(COMMON, LEARNED)).spell(text).text == if_learned
 
 

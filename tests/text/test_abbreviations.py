@@ -47,6 +47,7 @@ def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> 
         ("D.C., D.N.I., P. D. Ana", "D.C., D.N.I., P. D. Ana"),
         ("q tal, tb Q&A, Q.E.P.D., TB, tb.", "que tal, también Q&A, Q.E.P.D., TB, también."),
         ("8 h y 5 min. de pan, 5 min.", "8 horas y 5 minutos de pan, 5 minutos."),
+        ("5 h/min, 5 h'a, 5 h) 5 min-a, 5 s. de", "5 h/min, 5 h'a, 5 h) 5 min-a, 5 s. de"),
         (f"{SLOTS[0]} h, a las 8 h, 8h, h", f"{SLOTS[0]} horas, a las 8 h, 8h, h"),
         ("", ""),
     ],

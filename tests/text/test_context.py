@@ -64,6 +64,14 @@ def test_the_configured_number_of_sentences_is_remembered() -> None:
     ]
 
 
+def test_a_mark_of_the_text_itself_hides_nothing() -> None:
+    lines = ["Uno.", f"Mi {CONTEXT_MARK} casa."]
+    assert list(add_contexts(lines, PreviousSentences(1, "es"))) == [
+        "Uno.",
+        f"Uno. {CONTEXT_MARK} Mi   casa.",
+    ]
+
+
 def test_an_empty_line_begins_another_document() -> None:
     lines = ["Uno.", "Dos.", " ", "Tres.", "Cuatro."]
     texts = list(add_contexts(lines, PreviousSentences(1, "es")))

@@ -299,3 +299,8 @@ def test_spans_touch_the_words_that_they_touch_in_the_source(
     source: str, text: str, expected: str | None
 ) -> None:
     assert space_slots(source, text, ["5"]) == (expected or text)
+
+
+def test_a_slot_of_the_text_itself_has_no_span() -> None:
+    assert space_slots(f"a {A} {B}", f"a{A} b{B}", ["5"]) == f"a {A} b{B}"
+    assert space_slots(f"a {A}", f"a{A}", []) == f"a{A}"

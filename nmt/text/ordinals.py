@@ -1,0 +1,63 @@
+"""Ordinal numbers in digits, such as 3.ª and 3rd, and how another language writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from nmt.text.scripts import primary_subtag
+
+_NUMBER = "([1-9][0-9]{0,2})"
+_ROMANCE = rf"{_NUMBER}(?:\.[ºª]|ª)"  # without a dot, "15º" may be a temperature
+
+
+class _Language(NamedTuple):
+    read: str  # expression
+    write: Callable[[int], str]
+
+
+def _write_english(number: int) -> str:
+    is_teen = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+# Not German, in which "3." is an ordinal at some places only, and would double a full stop.
+_LANGUAGES = {
+    "en": _Language(rf"{_NUMBER}(?:st|nd|rd|th)", _write_english),
+    "es": _Language(rf"(?:{_ROMANCE}|{_NUMBER}(?:er|[rdtmvn][oa]))", "{}.º".format),
+    "fr": _Language(
+        rf"{_NUMBER}(?:er|re|ère|nde?|e|ème)", lambda number: "1er" if number == 1 else f"{number}e"
+    ),
+    "it": _Language(_ROMANCE, "{}º".format),
+    "pt": _Language(_ROMANCE, "{}º".format),
+}
+
+
+class OrdinalWriter:
+    """Finds the ordinals of a language, and writes them in another one.
+
+    Args:
+        source: BCP 47 tag of the texts; of languages without an expression, nothing is found.
+        target: the same, of their translations.
+    """
+
+    def __init__(self, source: str, target: str) -> None:
+        codes = primary_subtag(source), primary_subtag(target)
+        read, self._target = map(_LANGUAGES.get, codes)
+        self._pattern: re.Pattern[str] | None = None
+        if read and self._target and codes[0] != codes[1]:
+            self._pattern = re.compile(rf"(?<![\w.,:/+-]){read.read}(?!\w)")
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the characters [begin, end) of the ordinals of a text, in order."""
+        if self._pattern is not None:
+            yield from (match.span() for match in self._pattern.finditer(text))
+
+    def write(self, text: str) -> str:
+        """Return an ordinal in the other language; other texts stay."""
+        match = self._pattern.fullmatch(text) if self._pattern else None
+        if match is None or self._target is None:
+            return text
+        number = next(group for group in match.groups() if group)
+        return self._target.write(int(number))

@@ -1,0 +1,58 @@
+"""Ordinals in digits, in other languages."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.dates import DateWriter
+from nmt.text.ordinals import _LANGUAGES, OrdinalWriter
+
+
+def translate(text: str, source: str, target: str) -> str:
+    """Return a text whose dates and ordinals are in the other language."""
+    writer = DateWriter(source, target)
+    for begin, end in sorted(writer.find(text), reverse=True):
+        text = text[:begin] + writer.write(text[begin:end]) + text[end:]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text", "expected"),
+    [
+        ("es", "en", "La 3.ª vez, el 1er día y el 2.º", "La 3rd vez, el 1st día y el 2nd"),
+        (
+            "es-MX",
+            "en-GB",
+            "1ra, 11.º, 12ª, 13.ª, 22.º, 111.ª",
+            "1st, 11th, 12th, 13th, 22nd, 111th",
+        ),
+        ("en", "es", "the 3rd time, 21st Street", "the 3.º time, 21.º Street"),
+        ("en", "de", "the 2nd one", "the 2nd one"),  # would double a full stop
+        ("fr", "en", "la 2e fois, le 1er, 3ème", "la 2nd fois, le 1st, 3rd"),
+        ("pt", "fr", "a 1.ª e a 2ª", "a 1er e a 2e"),
+        ("es", "en", "el 1.º de mayo y el 2.º", "el May 1 y el 2nd"),  # a date is no ordinal
+        # A temperature, ranges and codes, other languages.
+        ("es", "en", "Hace 15º, n.º 5, 0.º, A1.º", "Hace 15º, n.º 5, 0.º, A1.º"),
+        ("en", "es", "10th-century, 3rds, x3rd", "10.º-century, 3rds, x3rd"),
+        ("de", "en", "am 3. und 4.", "am 3. und 4."),
+        ("es", "ja", "la 3.ª vez", "la 3.ª vez"),
+        ("es", "es-AR", "la 3.ª vez", "la 3.ª vez"),
+        ("und", "en", "la 3.ª vez", "la 3.ª vez"),
+    ],
+)
+def test_ordinals_are_written_in_the_other_language(
+    source: str, target: str, text: str, expected: str
+) -> None:
+    assert translate(text, source, target) == expected
+
+
+@given(st.integers(1, 999), st.permutations(["en", "es", "fr"]))
+def test_every_ordinal_comes_back(number: int, codes: list[str]) -> None:
+    source, target = codes[:2]
+    ordinal = _LANGUAGES[source].write(number)
+    writer = OrdinalWriter(source, target)
+    text = f"x {ordinal}."
+    assert [text[begin:end] for begin, end in writer.find(text)] == [ordinal]
+    assert OrdinalWriter(target, source).write(writer.write(ordinal)) == ordinal
