@@ -66,8 +66,8 @@ def fold(key: Tensor | None, index: int | Tensor) -> Tensor | None:
     """Derive the key of one layer, step or replica from the key of the model or run.
 
     Args:
-        key: uint32 scalar or `DropoutKey`; None (dropout is off) stays None.
-        index: a non-negative integer, or an integer scalar tensor.
+        key: uint32 tensor of any shape, or `DropoutKey`; None (dropout is off) stays None.
+        index: a non-negative integer, or an integer tensor; its shape is broadcast with the key's.
 
     Returns:
         A key of the same type, unrelated to the keys of other indices.

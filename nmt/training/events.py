@@ -26,6 +26,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
 from nmt.errors import attach_filename
+from nmt.text.cleaning import replace_surrogates
 
 HParam = bool | int | float | str | list[Any] | None
 
@@ -78,7 +79,7 @@ class EventWriter:
 
     def text(self, tag: str, markdown: str, step: int) -> None:
         """Add a text in Markdown."""
-        tensor = make_tensor_proto(_encodable(markdown).encode())
+        tensor = make_tensor_proto(replace_surrogates(markdown).encode())
         self._summary(tag, text_metadata.create_summary_metadata("", ""), tensor, step)
 
     def blob(self, tag: str, data: bytes, step: int, *, plugin: str) -> None:
@@ -105,7 +106,7 @@ class EventWriter:
             elif isinstance(value, int | float):
                 start.hparams[name].number_value = value
             else:
-                start.hparams[name].string_value = _encodable(str(value))
+                start.hparams[name].string_value = replace_surrogates(str(value))
         content = plugin_data_pb2.HParamsPluginData(session_start_info=start)
         metadata = hparams_metadata.create_summary_metadata(content)
         tag = hparams_metadata.SESSION_START_INFO_TAG
@@ -133,7 +134,7 @@ class EventWriter:
         self.close()
 
     def _summary(self, tag: str, metadata: Any, tensor: Any, step: int) -> None:
-        tag = _encodable(tag)
+        tag = replace_surrogates(tag)
         value = summary_pb2.Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
         self._add(step=step, summary=summary_pb2.Summary(value=[value]))
 
@@ -141,7 +142,3 @@ class EventWriter:
         record = event_pb2.Event(wall_time=time.time(), **event).SerializeToString()
         with self._lock, attach_filename(self._path):
             self._records.write(record)
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")

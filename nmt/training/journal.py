@@ -131,6 +131,7 @@ class RunJournal(Journal):
         }
         self.append_metrics(step, seconds, values)
         self._log_scalars(step, values)
+        self._events.flush()
 
     def append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         """See `Journal.append_metrics`."""

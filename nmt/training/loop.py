@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair
@@ -98,10 +99,17 @@ class Trainer:
         Raises:
             UserError: every update is skipped, or an evaluation gives no finite loss.
         """
+        begin = self._position.step
+        with closing(self._journal):
+            self._train()
+            self._finish()
+        return self._announce_end(begin)
+
+    def _train(self) -> None:
+        """Update until training is over, and report, evaluate and save in between."""
         session, schedule, position = self._session, self._schedule, self._position
         guard, coordinator, evaluations = self._guard, self._coordinator, self._evaluations
         window, display = self._window, Display(session.console, position.step)
-        begin = position.step
         with coordinator.receive_stop_signals(), freeze_garbage(), self._prefetcher, display:
             coordinator.exchange_clock_and_stop()
             while not self._is_over():
@@ -145,9 +153,6 @@ class Trainer:
                     # processes agree only at reports and evaluations.
                     if report_is_due or evaluation_is_due or session.process_group.processes == 1:
                         coordinator.exchange_clock_and_stop()
-        self._finish()
-        self._journal.close()
-        return self._announce_end(begin)
 
     def _finish(self) -> None:
         """Rewind if the last updates have a spike, and save unless the update is saved."""

@@ -20,7 +20,7 @@ class Prefetcher:
     ahead is dropped.
 
     Args:
-        build: returns the batch of an address; called from the thread within this context.
+        build: returns the batch of an address; called from one thread at a time.
     """
 
     def __init__(self, build: Callable[[int, int, int, RowSelection | None], Batch]) -> None:

@@ -190,6 +190,8 @@ def plan_dev(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | 
 
 def _fit_contexts(config: Config, pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Pair]:
     """Return pairs whose contexts fit into the longest row."""
+    if not config.data.context:
+        return list(pairs)
     most = max(config.training.row_lengths) - 1  # end mark
     return fit_contexts(pairs, tokenizer, most, list_tags(config.data))
 

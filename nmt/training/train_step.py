@@ -27,7 +27,7 @@ class Update(NamedTuple):
     nll: Any  # nats, summed over target tokens
     tokens: Any  # target tokens
     gradient_norm: Any  # of the mean gradient, before clipping
-    skipped: Any  # bool: the state is unchanged, see `nmt.training.optimizer.check_update`
+    skipped: Any  # bool: no weight has changed, see `nmt.training.optimizer.check_update`
 
 
 class TrainStep(Protocol):

@@ -16,6 +16,7 @@ from nmt.data.splitting import Pair
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
 from nmt.training.journal import DRAWN_PROBES, DevEvaluation, RunJournal
+from nmt.training.report import Report
 from nmt.viewer import records
 
 pytest_plugins = ("translators",)
@@ -158,6 +159,14 @@ def test_the_model_that_is_kept_translates(tiny_run: Path) -> None:
     outputs = Translator.load(tiny_run).translate(["¿Dónde está la estación?", ""])
     assert len(outputs) == 2
     assert outputs[1] == ""
+
+
+def test_curves_can_be_read_while_a_run_trains(tmp_path: Path) -> None:
+    journal = RunJournal(RunFolder(tmp_path))
+    journal.log_report(1, 0.5, Report(2.0, 1e-3, 0.1, 100.0, 0.05, 1.0, 0))
+    reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
+    assert steps(reader, "train/loss") == [1]
+    journal.close()
 
 
 def test_dev_outputs_are_kept_and_dropped_when_a_run_is_resumed(tmp_path: Path) -> None:
