@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from nmt.inference.results import LINE_ENDS, SEPARATORS
 from nmt.text.cleaning import SPACE_SIGN, is_removed
 from nmt.text.scripts import UNSPACED
-from nmt.text.spans import SLOTS, SPAN, WORD
+from nmt.text.spans import ANY_SLOT, SLOTS, SPAN, WORD
 
 # Control characters that mark the ends of sentences, and dots that end none: cleaning removes them.
 _END, _NO_END = "\x01", "\x02"
@@ -182,10 +182,9 @@ def restore_spans(text: Any, masked: Masked) -> Any:
     import tensorflow_text
 
     slots = masked.spans.shape[1]
-    any_slot = f"[{SLOTS[0]}-{SLOTS[-1]}]"
-    pieces = tensorflow_text.regex_split(text, any_slot, keep_delim_regex_pattern=any_slot)
+    pieces = tensorflow_text.regex_split(text, ANY_SLOT, keep_delim_regex_pattern=ANY_SLOT)
     flat, rows = pieces.flat_values, pieces.value_rowids()
-    is_slot = tf.strings.regex_full_match(flat, any_slot)
+    is_slot = tf.strings.regex_full_match(flat, ANY_SLOT)
     matches = tf.equal(flat[:, None], tf.constant(SLOTS[:slots])[None])  # [pieces, slots]
     number = tf.argmax(tf.cast(matches, tf.int32), axis=1)
     owners = tf.where(tf.reduce_any(matches, axis=1), rows * slots + number, -1)

@@ -279,7 +279,7 @@ def has_words(text: str, spans: Sequence[Range], dates: DateWriter) -> bool:
 
 
 def _join_ranges(text: str, spans: Iterable[Range]) -> list[Range]:
-    """Return spans of which numbers are one if there is nothing but a dash between them."""
+    """Return the spans; two numbers with only a dash between them, as in 9 – 12, are one."""
     joined: list[Range] = []
     for begin, end in spans:
         last = joined[-1] if joined else (0, 0)

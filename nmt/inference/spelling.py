@@ -17,7 +17,7 @@ from nmt.text.final_marks import (
 from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
 from nmt.text.slashes import Slashes
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import SLOTS
+from nmt.text.spans import ANY_SLOT
 
 # Substitutes of signs that are missing from a vocabulary: their bytes mean nothing to a model.
 _SUBSTITUTES = {
@@ -30,7 +30,6 @@ _SIGNS = "".join(_SUBSTITUTES)
 # Stress, vowels and other marks on Latin, Greek, Cyrillic, Hebrew and Arabic letters.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
-_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
 _CLAUSE = (
     r" [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
@@ -45,7 +44,7 @@ _CHANGED = re.compile(
     rf"|(?P<sign>[{_SIGNS}])"
     rf"|(?P<letter>\w)(?P<marks>[{_MARKS}]+)"
     # Behind a slot, a word would have other pieces than behind a space.
-    rf"|(?P<joint>(?<={_SLOT})(?=[^\W\d_])|(?<=[^\W\d_])(?={_SLOT}))"
+    rf"|(?P<joint>(?<={ANY_SLOT})(?=[^\W\d_])|(?<=[^\W\d_])(?={ANY_SLOT}))"
 )
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from nmt.text.scripts import PLAIN_WORD, primary_subtag
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import SLOTS
+from nmt.text.spans import ANY_SLOT, SLOTS
 
 _FILE = Path(__file__).with_name("abbreviations.tsv")
 _FEWEST = 10  # occurrences of words that are read; rarer ones are seldom translated well
@@ -22,8 +22,7 @@ _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
 _FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
-_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
-_NUMBER = rf"(?:\d|{_SLOT})"  # its beginning or end
+_NUMBER = rf"(?:\d|{ANY_SLOT})"  # its beginning or end
 # Condition -> expressions before and behind an abbreviation. "none" ignores letter case.
 _CONDITIONS = {
     "none": ("(?i:", ")"),
@@ -32,7 +31,7 @@ _CONDITIONS = {
     # Neither of "a las 8 h" nor of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
     "behind a number": (
         rf"(?<![aà]s {_NUMBER}\s)(?<={_NUMBER}\s)",
-        rf"(?![/^)'’-]|{_SLOT}|\.\s+[a-zà-ÿ])",
+        rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])",
     ),
     "before a Roman numeral": ("", r"(?=\s?[IVXLC]+\b)"),
     # As in messages, without a sign beside it, as Q&A has.

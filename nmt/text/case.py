@@ -6,12 +6,11 @@ import re
 from enum import Enum
 from unicodedata import category
 
-from nmt.text.spans import SLOTS
+from nmt.text.spans import ANY_SLOT
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 # Of a word, such as a number; a slot that a letter or another slot follows is that of a tag.
-_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
-_BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{_SLOT}(?:(?!{_SLOT})[\W\d_]|\Z)")
+_BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{ANY_SLOT}(?:(?!{ANY_SLOT})[\W\d_]|\Z)")
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")

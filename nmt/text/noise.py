@@ -9,7 +9,7 @@ from functools import lru_cache
 from unicodedata import normalize
 
 from nmt.text.scripts import UNSPACED, UNSPACED_LETTERS, primary_subtag
-from nmt.text.spans import SLOTS
+from nmt.text.spans import ANY_SLOT
 
 Pair = tuple[str, str]  # source and target
 
@@ -28,8 +28,7 @@ _QUOTED_RATE = 0.1  # of slots
 _TYPING = re.compile(rf"[^\W\d_{UNSPACED_LETTERS}]{{{_MIN_LETTERS},}}")
 _WORD = re.compile(r"[^\W\d_]+")
 # The space, perhaps after a colon, between a slot and a letter or mark of an unspaced script.
-_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
-_LOOSE = re.compile(f"(?<={UNSPACED}):? (?={_SLOT})|(?<={_SLOT}):? (?={UNSPACED})")
+_LOOSE = re.compile(f"(?<={UNSPACED}):? (?={ANY_SLOT})|(?<={ANY_SLOT}):? (?={UNSPACED})")
 _NAME = re.compile(r"(?<![\w’'-])[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}(?![\w’-])")
 # Words that a number could replace on both sides, in the same order in every language.
 _NUMBER_WORDS = {

@@ -159,9 +159,10 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
 
 
 def _find_heading_dash(line: str) -> tuple[int, int] | None:
-    """Return where the only dash of a heading is, such as "Lunes – viernes"; None: there is none.
+    """Return the characters [begin, end) of the dash that divides a heading: "Lunes – viernes".
 
-    On both sides, there is one word or a beginning with a capital; behind it, a number may be.
+    It is the only one, and has a word, or a text that begins with a capital, on both sides; a
+    number may follow it. None: no dash divides the line.
     """
     dashes = list(islice(_DASH_BETWEEN.finditer(line), 2))
     if len(dashes) != 1 or _ENDS_CLAUSE.search(line):

@@ -16,8 +16,9 @@ from nmt.text.scripts import UNSPACED, UNSPACED_LETTERS, is_spaced_alnum, join_s
 
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
-_SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
-_SLOT_AND_JOINTS = re.compile(rf"([:,;]?\s*)([{SLOTS[0]}-{SLOTS[-1]}])((?:['’]s\b)?)")
+ANY_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"  # expression
+_SLOT = re.compile(ANY_SLOT)
+_SLOT_AND_JOINTS = re.compile(rf"([:,;]?\s*)({ANY_SLOT})((?:['’]s\b)?)")
 # By a slot behind it, as by an end tag; but scripts without spaces have none before any span.
 _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")

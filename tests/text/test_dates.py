@@ -5,18 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_dates import translate
 
 from nmt.text.dates import _LANGUAGES, NO_DATES, DateWriter
 
 FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
-
-
-def translate(text: str, source: str, target: str) -> str:
-    """Return a text whose dates are in the other language."""
-    writer = DateWriter(source, target)
-    for begin, end in sorted(writer.find(text), reverse=True):
-        text = text[:begin] + writer.write(text[begin:end]) + text[end:]
-    return text
 
 
 @pytest.mark.parametrize(

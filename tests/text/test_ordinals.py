@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_dates import translate
 
-from nmt.text.dates import DateWriter
 from nmt.text.ordinals import _LANGUAGES, OrdinalWriter
-
-
-def translate(text: str, source: str, target: str) -> str:
-    """Return a text whose dates and ordinals are in the other language."""
-    writer = DateWriter(source, target)
-    for begin, end in sorted(writer.find(text), reverse=True):
-        text = text[:begin] + writer.write(text[begin:end]) + text[end:]
-    return text
 
 
 @pytest.mark.parametrize(
