@@ -88,10 +88,11 @@ class TermForcer:
             UserError: the model has no attention, and some output lacks a term.
         """
         outputs = list(outputs)
-        lacking = [_find_terms(self._glossary, segment) for segment in segments]
+        matches = [_find_terms(self._glossary, segment) for segment in segments]
+        lacking = [list(each) for each in matches]  # not yet forced
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MOST_TERMS):
-            chosen = self._drop_used(lacking, outputs)
+            chosen = self._drop_used(lacking, matches, outputs)
             if not chosen:
                 break
             alignments = self._engine.align(
@@ -114,27 +115,37 @@ class TermForcer:
     def report(self, segment: Segment, translations: Sequence[Translation]) -> list[Translation]:
         """Return the translations of a segment, with which terms they use."""
         matches = [match for match, *_ in _locate_terms(self._glossary, segment)]
-        return [
-            replace(
-                translation,
-                terms=tuple(
-                    TermUse(*match.entry[:2], self._glossary.is_used(match.term, translation.text))
-                    for match in matches
-                ),
+        terms = [match.term for match in matches]
+        reports = []
+        for translation in translations:
+            used = self._glossary.mark_used(terms, translation.text)
+            uses = (
+                TermUse(*match.entry[:2], is_used)
+                for match, is_used in zip(matches, used, strict=True)
             )
-            for translation in translations
-        ]
+            reports.append(replace(translation, terms=tuple(uses)))
+        return reports
 
     def _drop_used(
-        self, lacking: list[list[TermMatch]], outputs: Sequence[list[Hypothesis]]
+        self,
+        lacking: list[list[TermMatch]],
+        matches: Sequence[Sequence[TermMatch]],
+        outputs: Sequence[list[Hypothesis]],
     ) -> list[int]:
-        """Drop the terms that the best outputs have; return the indices of the other outputs."""
+        """Drop the terms that the best outputs have; return the indices of the other outputs.
+
+        Args:
+            lacking: terms of each segment that may be forced; changed.
+            matches: all terms of each segment.
+            outputs: the hypotheses of each segment.
+        """
         chosen = [i for i, terms in enumerate(lacking) if terms and outputs[i]]
         texts = self._tokenizer.target.decode([outputs[i][0].tokens for i in chosen])
         for i, text in zip(chosen, texts, strict=True):
-            lacking[i] = [
-                each for each in lacking[i] if not self._glossary.is_used(each.term, text)
-            ]
+            terms = [match.term for match in matches[i]]
+            used = self._glossary.mark_used(terms, text)
+            unused = {term.target for term, is_used in zip(terms, used, strict=True) if not is_used}
+            lacking[i] = [match for match in lacking[i] if match.term.target in unused]
         return [i for i in chosen if lacking[i]]
 
     def _propose_beginnings(
@@ -238,7 +249,8 @@ class TermForcer:
         """Return the hypotheses in which the term has not become another word; if none, all."""
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
-        return [each for each, text in pairs if self._glossary.is_used(term, text)] or [*hypotheses]
+        with_term = [each for each, text in pairs if all(self._glossary.mark_used([term], text))]
+        return with_term or [*hypotheses]
 
 
 def _locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMatch, int, int]]:

@@ -177,13 +177,25 @@ class Glossary:
         forms = [*_list_singulars(last, endings), *_list_plurals(last, endings)]
         return [f"{before}{space}{form}" for form in forms] + [term.target]
 
-    def is_used(self, term: Term, translation: str) -> bool:
-        """Whether a translation has the target of a term."""
-        tokens, wanted = _split(translation), _split(term.target)
-        return any(
-            _match(tokens[at : at + len(wanted)], wanted, self._list_target_forms)
-            for at in range(len(tokens) - len(wanted) + 1)
-        )
+    def mark_used(self, terms: Sequence[Term], translation: str) -> list[bool]:
+        """Return of each term whether a translation has its target.
+
+        A place in the translation counts for one term only, so a term that a text has twice is
+        wanted twice. Longer targets are sought first.
+        """
+        tokens = _split(translation)
+        targets = [_split(term.target) for term in terms]
+        used = [False] * len(terms)
+        free = [True] * len(tokens)
+        for number in sorted(range(len(terms)), key=lambda number: -len(targets[number])):
+            target = targets[number]
+            for at in range(len(tokens) - len(target) + 1):
+                end = at + len(target)
+                if all(free[at:end]) and _match(tokens[at:end], target, self._list_target_forms):
+                    free[at:end] = [False] * len(target)
+                    used[number] = True
+                    break
+        return used
 
     def _rank(self, candidate: tuple[int, str, int]) -> tuple[int, bool, int]:
         """Rank a candidate: its length, whether it is written as in the text, its place."""

@@ -159,6 +159,23 @@ def test_several_terms_come_in_the_order_of_the_translation(tokenizer: Tokenizer
     ]
 
 
+def test_a_term_that_a_source_has_twice_is_forced_twice(tokenizer: Tokenizer) -> None:
+    class Varying(WordByWord):
+        """It translates the first "perro" as "hound"."""
+
+        def continue_after(self, begin: str, words: Sequence[str]) -> list[str]:
+            rest = super().continue_after(begin, words)
+            if not begin:
+                rest[rest.index("dog")] = "hound"
+            return rest
+
+    source, term = "el perro come y perro corre", Term("perro", "hound")
+    for kind in (WordByWord, Varying):
+        text, uses, _ = translate(tokenizer, source, term, kind=kind)
+        assert text == "The hound eats and hound runs"
+        assert [use.is_used for use in uses] == [True, True]
+
+
 def test_a_term_at_the_beginning_gets_a_capital(tokenizer: Tokenizer) -> None:
     assert translate(tokenizer, "perro come", Term("perro", "hound"))[0] == "Hound eats"
 

@@ -62,7 +62,15 @@ def test_terms_are_found_as_they_are_inflected(
 def test_a_target_may_be_inflected(
     glossary: Glossary, target: str, translation: str, is_used: bool
 ) -> None:
-    assert glossary.is_used(Term("x", target), translation) is is_used
+    assert glossary.mark_used([Term("x", target)], translation) == [is_used]
+
+
+def test_a_place_in_a_translation_counts_for_one_term(glossary: Glossary) -> None:
+    hound, guide = Term("perro", "dog"), Term("perro guía", "guide dog")
+    assert glossary.mark_used([hound, hound], "One dog barks.") == [True, False]
+    assert glossary.mark_used([hound, hound], "Dogs and a dog") == [True, True]
+    assert glossary.mark_used([hound, guide], "A guide dog barks.") == [False, True]
+    assert glossary.mark_used([], "A dog") == []
 
 
 @pytest.mark.parametrize(
@@ -176,7 +184,7 @@ def test_a_file_is_cleaned_as_texts_are(tmp_path: Path) -> None:
 def test_vowel_signs_and_joiners_belong_to_words(term: str, text: str, is_found: bool) -> None:
     glossary = Glossary([Term(term, term)], ("mr", "mr"))  # without stems
     assert bool(glossary.find(text)) == is_found
-    assert glossary.is_used(Term(term, term), text) == is_found
+    assert glossary.mark_used([Term(term, term)], text) == [is_found]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
