@@ -97,7 +97,7 @@ def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, i
 
     Of several columns of a language, the one that is called as the language's tag counts, or else
     the first; one that may hold numbers, ``id`` or ``no``, only if there is no other. Of a dotted
-    name, such as ``translation.es``, the part behind the last dot counts. Languages may be unknown:
+    name, such as ``translation.es``, the part after the last dot counts. Languages may be unknown:
     then the first two columns that are named by any two languages.
 
     No pair of sentences is taken for names: the word for a language never translates the word for

@@ -150,7 +150,7 @@ def _number_phrases(words: Words, length: int) -> Ints:
 
 
 def _windows(values: NDArray[Any], length: int) -> NDArray[Any]:
-    """Return each value with those after it: [length, W]. Zeros are behind the last one."""
+    """Return each value with those after it: [length, W]. Zeros follow the last one."""
     return sliding_window_view(np.pad(values, (0, length - 1)), length).T
 
 

@@ -23,7 +23,7 @@ JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
 _DELIMITERS = "\t|;,"  # those that are rarer in sentences first
 _NAMED_DELIMITER = re.compile(rf"sep=([{_DELIMITERS}])\n")  # a first line that Excel writes
 _SAMPLE = 100  # lines that tell the delimiter
-_END = "\0 end of file \0"  # a line behind the last one, which an open quote would swallow
+_END = "\0 end of file \0"  # a line after the last one, which an open quote would swallow
 _BATCH = 4096  # rows of Parquet that are held in memory
 
 Cells: TypeAlias = tuple[int, tuple[bytes, ...]]

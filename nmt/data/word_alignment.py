@@ -43,9 +43,9 @@ class Words(NamedTuple):
         ranks = {word: rank for rank, (word, _) in enumerate(counts.most_common(), 1)}
         ids = np.array([ranks.get(word, 0) for word in words])
         begins, ends = np.array(spans).T
-        behind = np.frombuffer(text.encode("utf-32-le"), np.uint32)[ends[:-1]]
-        follows = np.append(False, (begins[1:] - ends[:-1] == 1) & (behind == ord(" ")))
-        begins_sentence = np.append(True, np.isin(behind, _BEFORE_SENTENCE) | (ids[:-1] == 0))
+        after = np.frombuffer(text.encode("utf-32-le"), np.uint32)[ends[:-1]]
+        follows = np.append(False, (begins[1:] - ends[:-1] == 1) & (after == ord(" ")))
+        begins_sentence = np.append(True, np.isin(after, _BEFORE_SENTENCE) | (ids[:-1] == 0))
         is_mark = ids == 0
         numbers = np.cumsum(is_mark) - is_mark
         return cls(text, ids, numbers, begins, ends, follows, begins_sentence)

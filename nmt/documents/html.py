@@ -99,7 +99,7 @@ class HtmlDocument:
         self._head = page[: begins[0]]
         self._raw = [page[begin:end] for begin, end in pairwise(begins)]
         self._closing = match_tags(self._tokens)
-        self._name_language(options.target_language)  # attributes are found behind it
+        self._name_language(options.target_language)  # attributes are found after it
         self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
 
@@ -130,7 +130,7 @@ class HtmlDocument:
         """Whether a start tag begins a number at the end of a word, such as one of a note.
 
         That is a superscript without letters, or a number that touches the word before it and none
-        behind it, but no subscript: CO<sub>2</sub> is one word.
+        after it, but no subscript: CO<sub>2</sub> is one word.
         """
         name, end = self._tokens[index].name, self._closing.get(index)
         if name not in INLINE - {"sub"} or end is None:

@@ -44,7 +44,7 @@ class TextTranslator(Protocol):
 class _Text(NamedTuple):
     """A text of a document."""
 
-    in_context: str  # behind the sentences before it, if the run reads them
+    in_context: str  # after the sentences before it, if the run reads them
     segment: MarkedText
 
 

@@ -1,4 +1,4 @@
-"""The most probable next words behind the beginning of a translation."""
+"""The most probable next words after the beginning of a translation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Alternative(NamedTuple):
     """A word that may follow a prefix."""
 
     text: str
-    probability: float  # that the model writes its tokens behind the prefix
+    probability: float  # that the model writes its tokens after the prefix
     prefix: str  # the beginning of the translation with this word
 
 
@@ -38,7 +38,7 @@ class _Candidate(NamedTuple):
 def find_alternatives(
     engine: Engine, tokenizer: Tokenizer, segments: Sequence[Segment], count: int
 ) -> list[list[Alternative]]:
-    """Return up to ``count`` next words behind the prefix of each segment, the best first.
+    """Return up to ``count`` next words after the prefix of each segment, the best first.
 
     A beam of `CANDIDATES` takes the most probable next tokens, greedy search completes each to a
     word, and the product of the probabilities of its tokens is that of the word. Ways to write the
@@ -68,7 +68,7 @@ def find_alternatives(
 def _find_first_tokens(
     engine: Engine, segments: Sequence[Segment], prefixes: Sequence[np.ndarray], size: int
 ) -> list[_Candidate]:
-    """Return the ``size`` most probable next tokens behind each prefix, without the end mark."""
+    """Return the ``size`` most probable next tokens after each prefix, without the end mark."""
     rows = [
         number
         for number, segment in enumerate(segments)

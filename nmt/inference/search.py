@@ -130,7 +130,7 @@ def repeating_tokens(tokens: Tensor, index: Tensor, n: Tensor, vocabulary_size: 
     """Return bool [B, k, V]: which next tokens would complete an n-gram that occurred before.
 
     Args:
-        tokens: int32 [B, k, T]; those behind the first ``index`` are ignored.
+        tokens: int32 [B, k, T]; those after the first ``index`` are ignored.
         index: int32 scalar, tokens so far.
         n: int32 scalar, at least 1.
         vocabulary_size: V.

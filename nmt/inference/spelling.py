@@ -43,7 +43,7 @@ _CHANGED = re.compile(
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
     rf"|(?P<sign>[{_SIGNS}])"
     rf"|(?P<letter>\w)(?P<marks>[{_MARKS}]+)"
-    # Behind a slot, a word would have other pieces than behind a space.
+    # After a slot, a word would have other pieces than after a space.
     rf"|(?P<joint>(?<={ANY_SLOT})(?=[^\W\d_])|(?<=[^\W\d_])(?={ANY_SLOT}))"
 )
 
@@ -113,7 +113,7 @@ class Speller:
         origins: list[int] = []
         done = 0
         for begin, end, new in self._find_replacements(text):
-            if begin < done or begin == end == done > 0:  # inside of, or right behind, another one
+            if begin < done or begin == end == done > 0:  # inside of, or right after, another one
                 continue
             parts += [text[done:begin], new]
             origins += range(done, begin)

@@ -20,7 +20,7 @@ ATTENTION_WORK = 1
 QUALITY_WORK = 2
 WORDS_WORK = 1  # per token of aligning the words of a translation
 MAX_ALTERNATIVES = 16  # next words of a request: as many as are completed
-# Work per token of the next words behind a prefix: each of 16 candidates is found, completed and
+# Work per token of the next words after a prefix: each of 16 candidates is found, completed and
 # scored (`nmt.inference.alternatives`).
 ALTERNATIVES_WORK = 3 * MAX_ALTERNATIVES
 _RIVALS_WORK = 40  # per token of scoring the rivals of an explained word, in up to 33 passes

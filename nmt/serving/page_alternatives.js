@@ -1,4 +1,4 @@
-// Other words in place of one of a translation: those that the model considers most probable behind
+// Other words in place of one of a translation: those that the model considers most probable after
 // the words before it. Whoever chooses one gets the sentence translated on from there.
 
 import { make } from "../viewer/browser/forms.js";

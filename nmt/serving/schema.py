@@ -103,7 +103,7 @@ class AlternativeWord(BaseModel):
 
     text: str
     probability: float = Field(
-        description="that the model writes the word behind the prefix, 0 to 1, with four decimals"
+        description="that the model writes the word after the prefix, 0 to 1, with four decimals"
     )
     prefix: str = Field(
         description="the prefix with the word: with a space at its end, one of `prefixes`"
@@ -157,7 +157,7 @@ class ExplanationAnswer(BaseModel):
 
     word: str
     other: str = Field(description="the word that it is held against")
-    log_prob: float = Field(description="of the word behind the prefix, in nats")
+    log_prob: float = Field(description="of the word after the prefix, in nats")
     other_log_prob: float
     source: list[ExplainingWord] = Field(description="the words of the sentence, and its end mark")
     prefix: list[ExplainingWord] = Field(

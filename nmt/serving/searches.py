@@ -27,7 +27,7 @@ class SearchOptions(NamedTuple):
     quality: bool = False
     words: bool = False
     glossary: Glossary | None = None
-    alternatives: int = 0  # next words behind the prefix, in place of translations
+    alternatives: int = 0  # next words after the prefix, in place of translations
 
     @property
     def search_work(self) -> int:

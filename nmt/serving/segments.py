@@ -104,7 +104,7 @@ class SegmentTranslator:
         return self._search(segments, SearchRequest(**options))
 
     def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
-        """Return the most probable next words behind the prefix of each segment, best first."""
+        """Return the most probable next words after the prefix of each segment, best first."""
         return find_alternatives(self._engine, self._tokenizer, segments, count)
 
     def load_attention(self) -> None:
@@ -119,7 +119,7 @@ class SegmentTranslator:
     def explain(
         self, text: SegmentedText, number: int, prefix: str, words: Sequence[str]
     ) -> tuple[ChoiceExplanation, str]:
-        """Return why the translation of a segment has a word behind its beginning.
+        """Return why the translation of a segment has a word after its beginning.
 
         Args:
             text: the text.

@@ -142,7 +142,7 @@ class Service:
     async def find_alternatives(
         self, body: AlternativesRequest, request: Request
     ) -> AlternativesAnswer:
-        """Return the most probable next words behind the beginning of a translation.
+        """Return the most probable next words after the beginning of a translation.
 
         Raises:
             HTTPException: 413, 500 and 503 as `translate`; 422 for an unknown sentence or glossary,
@@ -169,7 +169,7 @@ class Service:
         )
 
     async def explain(self, body: ExplanationRequest, request: Request) -> ExplanationAnswer:
-        """Return why the translation of a sentence has a word behind its beginning.
+        """Return why the translation of a sentence has a word after its beginning.
 
         Raises:
             HTTPException: as `find_alternatives`; 400 if the engine has no Keras model; 422 if both

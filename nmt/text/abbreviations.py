@@ -23,13 +23,13 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
 _FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
 _NUMBER = rf"(?:\d|{ANY_SLOT})"  # its beginning or end
-# Condition -> expressions before and behind an abbreviation. "none" ignores letter case.
+# Condition -> expressions before and after an abbreviation. "none" ignores letter case.
 _CONDITIONS = {
     "none": ("(?i:", ")"),
     "before a name": (r"(?<![A-Z]\.\s)", r"(?=\s?[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])"),
     "before a number": ("", rf"(?=\s?{_NUMBER})"),
     # Neither of "a las 8 h" nor of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
-    "behind a number": (
+    "after a number": (
         rf"(?<![aà]s {_NUMBER}\s)(?<={_NUMBER}\s)",
         rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])",
     ),
@@ -37,7 +37,7 @@ _CONDITIONS = {
     # As in messages, without a sign beside it, as Q&A has.
     "in lower case": ("(?<![&/'’-])", r"(?![&/]|[.'’-]\w)"),
 }
-# Behind a dot: neither another letter, as of U.S.S.R., nor more dots, unless they end the sentence.
+# After a dot: neither another letter, as of U.S.S.R., nor more dots, unless they end the sentence.
 _AFTER_DOT = r"(?!\.(?!\.$)|[^\W\d_](?![^\W\d_]))"
 _AFTER_LETTER = r"(?!\w)"
 
@@ -84,7 +84,7 @@ class Abbreviations:
     def find(self, text: str) -> Iterator[Replacement]:
         """Yield the abbreviations of a sentence, in order.
 
-        The dot of one that ends the sentence stays behind its words.
+        The dot of one that ends the sentence stays after its words.
         """
         for begin, end, words in self._match(text):
             if begin == 0 and text[0].isupper():
@@ -121,10 +121,10 @@ def _read_table() -> tuple[Abbreviation, ...]:
 
 def _make_pattern(entry: Abbreviation) -> str:
     """Return the expression of an abbreviation under its condition."""
-    before, behind = _CONDITIONS[entry.condition]
+    before, after = _CONDITIONS[entry.condition]
     short = r"\s?".join(map(re.escape, entry.short.split()))
     end = {".": _AFTER_DOT, "/": ""}.get(entry.short[-1], _AFTER_LETTER)
-    return before + short + behind + end
+    return before + short + after + end
 
 
 def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:

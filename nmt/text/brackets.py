@@ -50,7 +50,7 @@ _ENCLOSED = re.compile(
 
 
 def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
-    """Return the marks before a sentence, the sentence, and the marks behind it.
+    """Return the marks before a sentence, the sentence, and the marks after it.
 
     A final mark behind the closing one moves into a sentence without a final mark: «Sí». → Sí.
 
@@ -181,7 +181,7 @@ def _separates_before(opening: re.Match[str]) -> bool:
 
 
 def _separates_behind(closing: re.Match[str]) -> bool:
-    """Whether a closing bracket is all that separates what is inside from what is behind."""
+    """Whether a closing bracket is all that separates what is inside from what follows."""
     after = closing.string[closing.end() : closing.end() + 1]
     inner = closing.string[closing.start() - 1 : closing.start()]
     return _precedes_word(closing) or after in _OPENING or _are_unspaced(inner, after)

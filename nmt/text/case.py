@@ -92,7 +92,7 @@ def copy_unusual_case(source: str, translation: str) -> str:
 def copy_first_capital(source: str, translation: str) -> str:
     """Return a translation with a capital at its beginning if its source has one.
 
-    The word behind a slot, such as that of a number, is not the first one, unless the source begins
+    The word after a slot, such as that of a number, is not the first one, unless the source begins
     with a slot, too.
     """
     if _BEGINS_WITH_SLOT.match(translation) and not _BEGINS_WITH_SLOT.match(source):

@@ -1,7 +1,7 @@
 """Previous source sentences, put before a sentence so that the model knows what it refers to.
 
 "2+1": the source has the sentences before, the target does not (Tiedemann & Scherrer 2017). A mark,
-which the tokenizer reserves as a piece, stands behind each of them.
+which the tokenizer reserves as a piece, stands after each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_CHARACTERS = 300  # of a context: about as many as two long sentences have
 
 
 def add_context(text: str, previous: Sequence[str]) -> str:
-    """Return a text behind the sentences before it.
+    """Return a text after the sentences before it.
 
     Of a long context, the beginning is left out.
 
@@ -86,7 +86,7 @@ class PreviousSentences:
         self._sentences.clear()
 
     def add_to(self, text: str) -> str:
-        """Return a text behind the sentences before it; remember its sentences."""
+        """Return a text after the sentences before it; remember its sentences."""
         if not self._sentences.maxlen or not text.strip():
             return text
         text = text.replace(CONTEXT_MARK, " ")  # of the text itself
@@ -97,7 +97,7 @@ class PreviousSentences:
 
 
 def add_contexts(lines: Iterable[str], previous: PreviousSentences) -> Iterator[str]:
-    """Yield lines behind the sentences before them; an empty line begins another document."""
+    """Yield lines after the sentences before them; an empty line begins another document."""
     for line in lines:
         if not line.strip():
             previous.begin_document()

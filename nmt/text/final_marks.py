@@ -74,7 +74,7 @@ def copy_final_marks(source: str, translation: str, *, is_heading: bool = False)
         return translation
     if own == "." and marks in CLAUSE_MARKS and _ABBREVIATION.search(translation):
         text = translation
-    # Of «¿Sí?», the dot behind the quotation ends the sentence around it.
+    # Of «¿Sí?», the dot after the quotation ends the sentence around it.
     return text + (simple if marks == simple + "." else marks)
 
 

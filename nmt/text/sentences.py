@@ -45,11 +45,11 @@ _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d
 _HYPHENATED = re.compile(r"-")  # J.-C.; 1.- of an item
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
-# Cuts that are missing: where a span or "etc." ends a sentence, behind a dot in quotation marks,
-# behind a face that stands for a dot, and before ¿ and ¡.
+# Cuts that are missing: where a span or "etc." ends a sentence, after a dot in quotation marks,
+# after a face that stands for a dot, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
 _QUOTED_DOT = re.compile(r"\.[\"'”’»)]\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])")
-_BEHIND_FACE = re.compile(  # a face, a hand or an emoticon, behind a word
+_AFTER_FACE = re.compile(  # a face, a hand or an emoticon, after a word
     r"(?<=[^\W\d_]) (?:[\U0001f600-\U0001f64f\U0001f910-\U0001f92f\U0001f970-\U0001f97a"
     r"\U0001f44b-\U0001f450\U0001f3fb-\U0001f3ff]+|[:;]'?-?[()]) (?=[¿¡]?[A-ZÀ-ÖØ-Þ])"
 )
@@ -251,7 +251,7 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) ->
         # Several words, other than "Dr."; a bracket inside of a sentence, as (S. A.), ends none.
         if " " in before[opening + 1 :] and (match[0][1] != ")" or begins_sentence):
             yield match.end()
-    for match in _BEHIND_FACE.finditer(line):
+    for match in _AFTER_FACE.finditer(line):
         if line[match.end()] in "¿¡" or not line.endswith(_FINAL):  # as in messages
             yield match.end()
 

@@ -15,7 +15,7 @@ from nmt.text.scripts import PLAIN_WORD, primary_subtag
 from nmt.text.source_words import SourceWords
 
 _FEWEST = 10  # occurrences of each word: names such as TCP/IP stay
-_SHORT = 4  # letters; a longer word with a capital behind a slash may be a name
+_SHORT = 4  # letters; a longer word with a capital after a slash may be a name
 
 
 class _Language(NamedTuple):
@@ -78,7 +78,7 @@ _JOINED = re.compile(rf"(?<![\w/])({PLAIN_WORD})(/-?)({PLAIN_WORD})(?![\w/])")
 
 
 class Slashes:
-    """Finds slashes that are read as "or", endings behind a slash, which are not read, and @.
+    """Finds slashes that are read as "or", endings after a slash, which are not read, and @.
 
     Args:
         language: BCP 47 tag of the texts.

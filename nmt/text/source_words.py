@@ -30,11 +30,11 @@ _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation
 _COMMON_INITIAL = 10  # occurrences of each letter of initials that are known
 _JOINTS = re.compile("['’-]")  # of the parts of a word
 _MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
-# Not behind an initial, such as the R. of J. R. R. Tolkien.
+# Not after an initial, such as the R. of J. R. R. Tolkien.
 _BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
 _ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
-# Roman, behind a word; not the initial of a name.
+# Roman, after a word; not the initial of a name.
 _NUMERAL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ] )(?:[IVX]{2,}|[VX])(?!\w|\.\s*\w)")
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
 _LONGEST_UNIT = 4  # letters: mins, kgs, dto

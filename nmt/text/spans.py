@@ -19,7 +19,7 @@ SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 ANY_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"  # expression
 _SLOT = re.compile(ANY_SLOT)
 _SLOT_AND_JOINTS = re.compile(rf"([:,;]?\s*)({ANY_SLOT})((?:['’]s\b)?)")
-# By a slot behind it, as by an end tag; but scripts without spaces have none before any span.
+# By a slot after it, as by an end tag; but scripts without spaces have none before any span.
 _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")
 _FIRST_WORD = re.compile(r"\s*(\w*)")
@@ -108,7 +108,7 @@ PATTERNS = {
 }
 SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
 # Words in which no span begins, so that "his/her/their" has no path and "amig@s" no mention.
-# A colon behind a word, a mark or a letter of another script begins no placeholder.
+# A colon after a word, a mark or a letter of another script begins no placeholder.
 WORD = (
     f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
     rf"|[”’»\"\]){UNSPACED_LETTERS}]:"
@@ -143,7 +143,7 @@ def make_overlap_test(spans: Sequence[tuple[int, int]]) -> Callable[[int, int], 
     ends = [end for _, end in ordered]
 
     def overlaps(begin: int, end: int) -> bool:
-        at = bisect_right(ends, begin)  # the first span that ends behind the beginning
+        at = bisect_right(ends, begin)  # the first span that ends after the beginning
         return at < len(ordered) and ordered[at][0] < end
 
     return overlaps
@@ -255,16 +255,16 @@ def restore_spans(
     Returns:
         The translation, in which each span replaces the first of its slots, and the spans that were
         lost and had to be inserted. Unknown slots are removed, and repeated ones with the marks
-        before and an 's behind them.
+        before and an 's after them.
     """
     seen: set[str] = set()
 
     def drop_repeated(match: re.Match[str]) -> str:
-        before, slot, behind = match.groups()
+        before, slot, after = match.groups()
         if slot in seen:
             return ""
         seen.add(slot)
-        return match[0] if slot in SLOTS[: len(values)] else before + behind
+        return match[0] if slot in SLOTS[: len(values)] else before + after
 
     text = _SLOT_AND_JOINTS.sub(drop_repeated, text)
     lost = [number for number in range(len(values)) if SLOTS[number] not in seen]

@@ -10,7 +10,7 @@ Then references are compared with contrastive ones, in which the pronouns for a 
 for several are those for others (Müller et al. 2018): how often does the model give the reference
 the higher probability? "he" and "she" are exchanged, and so are "him", "her" and "them", "his",
 "her" and "their"; but not "he" and "they", as the verb tells them apart. A reference with pronouns
-of several kinds is left out. In Spanish references, "you" behind a preposition is exchanged: "para
+of several kinds is left out. In Spanish references, "you" after a preposition is exchanged: "para
 ti" and "para vosotros", "contigo" and "con vosotros", unless another pronoun tells the number; a
 verb may. (The verses have no "usted".)
 """
@@ -47,7 +47,7 @@ _AFTER_OBJECT = re.compile(
     r"|this|those|to|until|up|when|where|which|who|whom|with)\b)",
     re.I,
 )
-# "You" behind a preposition, of one person and of several.
+# "You" after a preposition, of one person and of several.
 _PREPOSITIONS = "a|á|ante|contra|de|en|entre|hacia|para|por|sin|sobre|tras"
 _TO_ONE = re.compile(rf"\b(?:(?P<before>{_PREPOSITIONS}) ti|(?P<con>con)tigo)\b", re.I)
 _TO_SEVERAL = re.compile(rf"\b(?:(?P<before>{_PREPOSITIONS})|(?P<con>con)) vosotros\b", re.I)
@@ -182,7 +182,7 @@ def exchange_pronouns(number: int, text: str) -> Contrast | None:
 def exchange_number(number: int, text: str) -> Contrast | None:
     """Return the contrast of a Spanish text in which "you" is of the other number.
 
-    None: it has no "you" behind a preposition, or another word tells its number.
+    None: it has no "you" after a preposition, or another word tells its number.
     """
 
     def to_several(match: re.Match[str]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nmt.text.terms import Glossary, Term
 
 DETERMINERS = "a an the my your his her its our their this that".split()
-NOUN_SHARE = 0.1  # of the occurrences of a noun, behind a determiner
+NOUN_SHARE = 0.1  # of the occurrences of a noun, after a determiner
 LEAST_COUNT = 2  # occurrences in the training sentences
 LEAST_LETTERS = 3
 LEAST_PROBABILITY = 0.05  # of a translation of a word
@@ -104,14 +104,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def list_nouns(texts: Sequence[str]) -> set[str]:
     """Return the English words that often follow a determiner, in the singular."""
-    counts, behind = Counter[str](), Counter[str]()
+    counts, after_determiner = Counter[str](), Counter[str]()
     for text in texts:
         words = re.findall(r"[a-z]+", text.lower())
         counts.update(words)
-        behind.update(word for before, word in pairwise(words) if before in DETERMINERS)
+        after_determiner.update(word for before, word in pairwise(words) if before in DETERMINERS)
     return {
         word
-        for word, count in behind.items()
+        for word, count in after_determiner.items()
         if counts[word] >= LEAST_COUNT
         and count >= NOUN_SHARE * counts[word]
         and len(word) >= LEAST_LETTERS

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from text_changes import (
-    BEHIND_LABEL,
+    AFTER_LABEL,
     CHANGES,
     DOTTED,
     ENCLOSED,
@@ -246,7 +246,7 @@ def measure(rows: Sequence[Sources], outputs: Mapping[str, str], language: str) 
         else:
             if row.name in {*FINAL, DOTTED}:
                 translations = list(map(end_as, translations, row.references))
-            if row.name == BEHIND_LABEL:
+            if row.name == AFTER_LABEL:
                 translations = list(map(without_label, translations))
             strip = strip_marks if row.name in {*ENCLOSED, *INSERTED, *MARKED} else str
             value = bleu(list(map(strip, translations)), list(map(strip, row.references)), language)

@@ -134,18 +134,18 @@ def end_with(text: str, rng: random.Random, marks: Mapping[str, str]) -> str:
 
 
 def put_label(text: str, rng: random.Random) -> str:
-    """Return a text behind a label."""
+    """Return a text after a label."""
     return f"{rng.choice(LABELS)}: {text}"
 
 
 def insert_dots(text: str, rng: random.Random) -> str:
-    """Return a text with "..." behind one of its words, if another word follows."""
+    """Return a text with "..." after one of its words, if another word follows."""
     gap = _choose_gap(text, rng)
     return f"{text[:gap]}...{text[gap:]}" if gap < len(text) else text
 
 
 def space_marks(text: str, rng: random.Random) -> str:
-    """Return a text with a space before its marks, and behind ¿ and ¡."""
+    """Return a text with a space before its marks, and after ¿ and ¡."""
     return _OPENING.sub(r"\1 ", _MARK.sub(r" \1", text))
 
 
@@ -173,7 +173,7 @@ def strip_marks(text: str) -> str:
 
 # Name in the table -> what training hardly has, and what one is taken from.
 INSERTED = {"& or another sign between words": SIGNS, "a word of another script": FOREIGN}
-BEHIND_LABEL = "behind a label, such as Nota:"
+AFTER_LABEL = "after a label, such as Nota:"
 DOTTED = "... between words"
 # Name in the table -> usual final mark -> what takes its place.
 FINAL = {
@@ -200,13 +200,13 @@ CHANGES: dict[str, Change] = {
     "one typing error": mistype,
     **{name: partial(insert_one, words=words) for name, words in INSERTED.items()},
     **{name: partial(enclose_word, form=form) for name, form in ENCLOSED.items()},
-    BEHIND_LABEL: put_label,
+    AFTER_LABEL: put_label,
     DOTTED: insert_dots,
     "a space before marks": space_marks,
     **{name: partial(end_with, marks=marks) for name, marks in FINAL.items()},
 }
 # Name in the table -> marks around a sentence.
-MARKED = {"in « »": "«{}»", "behind —": "—{}", "behind ●": "● {}", "in [ ]": "[{}]"}
+MARKED = {"in « »": "«{}»", "after —": "—{}", "after ●": "● {}", "in [ ]": "[{}]"}
 
 
 def change_all(texts: Sequence[str], name: str, seed: int) -> list[str]:

@@ -334,7 +334,7 @@ def test_nothing_is_lost_and_nothing_overlaps(
 
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [1, 2], [2, 5], [4, 5], [0]])
 def test_some_rows_are_those_of_the_whole_batch(chosen: list[int]) -> None:
-    """Of the last batch of an epoch, too, which has fewer; what lies behind them is empty."""
+    """Of the last batch of an epoch, too, which has fewer; what follows them is empty."""
     corpus = corpus_of(pairs_of_lengths(natural_lengths(20)))
     batches = Batches(corpus, row_lengths=[16, 32], positions=128, seed=3)
     for step in range(batches.steps_per_epoch):

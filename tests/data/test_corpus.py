@@ -145,7 +145,7 @@ def test_a_line_is_kept(
 
 def test_every_line_is_counted_exactly_once(tmp_path: Path) -> None:
     lines = [
-        b"\xef\xbb\xbfsol\tsun",  # kept, behind a byte order mark
+        b"\xef\xbb\xbfsol\tsun",  # kept, after a byte order mark
         b"luna\tmoon\tsomebody",  # kept
         b"luna\tmoon",  # duplicate
         b"luna \tmoon\0",  # duplicate

@@ -347,7 +347,7 @@ def test_zip_lines_are_numbered_in_the_rejected_file(tmp_path: Path) -> None:
 
 
 def damaged(content: bytes, marker: bytes) -> bytes:
-    """Return the archive with a byte changed behind the first ``marker``."""
+    """Return the archive with a byte changed after the first ``marker``."""
     position = content.index(marker) + len(marker) + 2
     return content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :]
 

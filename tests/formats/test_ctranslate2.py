@@ -278,7 +278,7 @@ def test_search_finds_what_keras_finds(
     keras_engine.model.set_weights(model.get_weights())
     expected = keras_engine.search(sources, limits, beam, NO_PREFIX)
     for ours, theirs in zip(hypotheses, expected, strict=True):
-        # CTranslate2 lets only the k best candidates end: an early end behind them is not found,
+        # CTranslate2 lets only the k best candidates end: an early end after them is not found,
         # and here it is better than an end forced by the limit.
         if size == 1 or theirs[0].tokens != (EOS,):
             assert ours[0].tokens == theirs[0].tokens

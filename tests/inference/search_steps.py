@@ -238,7 +238,7 @@ def run_beam(
 
 
 def sequences(hypotheses: HypothesisTensors, sentence: int = 0) -> list[list[int]]:
-    """Return the tokens of each hypothesis, and check what stands behind them."""
+    """Return the tokens of each hypothesis, and check what follows them."""
     listed = []
     for row, length in zip(hypotheses.tokens[sentence], hypotheses.lengths[sentence], strict=True):
         assert (row[length:] == 0).all()

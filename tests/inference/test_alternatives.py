@@ -109,7 +109,7 @@ def segment_with(prefix: str, case: LetterCase = LetterCase.ORDINARY) -> Segment
 
 def test_words_have_the_probability_of_their_tokens() -> None:
     [words] = find_alternatives(Table(), Pieces(), [segment_with("the")], 3)
-    # "old" may be written by one piece or by two; "there" is no next word behind "the".
+    # "old" may be written by one piece or by two; "there" is no next word after "the".
     assert [word.text for word in words] == ["old", ",", "newer"]
     assert words[0].probability == pytest.approx(0.5 + 0.1 * 0.9)
     assert words[1].probability == pytest.approx(0.05)

@@ -294,7 +294,7 @@ def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
         hypotheses = compiled_search(size)(SOURCE, LIMITS)
         for n in range(hypotheses.tokens.shape[1]):
             chosen = hypotheses.tokens[:, n]  # [B, T]
-            # Behind the end mark both are padding.
+            # After the end mark both are padding.
             target_in = np.concatenate([np.full((len(SOURCE), 1), BOS), chosen[:, :-1]], axis=1)
             target_in[target_in == EOS] = PAD
             logits = model({"source": SOURCE, "target": target_in.astype(np.int32)})

@@ -1,4 +1,4 @@
-"""Files and pipes reach a stream line by line, behind the lines before them."""
+"""Files and pipes reach a stream line by line, after the lines before them."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_a_kept_term_is_written_as_in_the_source(
 
 def test_outputs_with_their_old_rest_have_alternatives(tokenizer: Tokenizer) -> None:
     class Various(WordByWord):
-        """It finds two rests behind a beginning."""
+        """It finds two rests after a beginning."""
 
         def search(self, *arguments: Any) -> list[list[Hypothesis]]:
             outputs = super().search(*arguments)
@@ -286,7 +286,7 @@ def test_of_both_numbers_the_more_probable_one_is_taken(tokenizer: Tokenizer) ->
 
 def test_the_old_rest_is_kept_where_the_model_loses_its_place(tokenizer: Tokenizer) -> None:
     class Lost(WordByWord):
-        """It goes on for too long behind a term, and finds that a little more probable."""
+        """It goes on for too long after a term, and finds that a little more probable."""
 
         def rate(self, text: str) -> float:
             return -1.0 if text.endswith("bread the") else -2.0

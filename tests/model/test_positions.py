@@ -84,7 +84,7 @@ def test_products_of_what_is_rotated_depend_on_distances_alone() -> None:
         near, far = product(5 + distance, 5), product(70 + distance, 70)
         assert near == pytest.approx(far, abs=1e-4)
     assert abs(product(5, 5) - product(8, 5)) > 0.1
-    assert abs(product(2, 5) - product(8, 5)) > 0.1  # before is not behind
+    assert abs(product(2, 5) - product(8, 5)) > 0.1  # before is not after
 
 
 def test_one_position_for_all_is_that_of_each() -> None:

@@ -46,7 +46,7 @@ def numpy(tensor: Any) -> Array:
 
 
 def functional(layer: Any, **arguments: Any) -> keras.Model:
-    """Put a layer behind an embedding, for ids of any length."""
+    """Put a layer after an embedding, for ids of any length."""
     ids = keras.Input((None,), dtype="int32")
     if not isinstance(layer, CrossAttention):
         return keras.Model(ids, layer(embedding()(ids), **arguments))

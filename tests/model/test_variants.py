@@ -273,7 +273,7 @@ def test_heads_of_their_own_are_columns_of_one_matrix() -> None:
 
 
 def test_pooled_heads_are_added() -> None:
-    """The sum over heads of A_h X W_h, behind the output projection."""
+    """The sum over heads of A_h X W_h, after the output projection."""
     layer = layer_of(CrossAttention, sized("pooled"))
     x, memory = normal(11, B, T, D), normal(12, B, S, D)
     output, weights = layer(x, memory, return_weights=True)

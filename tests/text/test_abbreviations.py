@@ -77,7 +77,7 @@ def test_the_table_is_complete_and_has_no_line_twice() -> None:
     every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(10)])
     examples = {"before a name": " Ana", "before a number": " 3", "before a Roman numeral": " IV"}
     for entry in table:
-        before = "3" if entry.condition == "behind a number" else "-"
+        before = "3" if entry.condition == "after a number" else "-"
         text = f"{before} {entry.short}{examples.get(entry.condition, '')} -"
         [found] = Abbreviations(entry.language, every).find(text)
         assert text[found.begin : found.end] == entry.short

@@ -239,7 +239,7 @@ def test_lost_repeated_and_unknown_slots() -> None:
     first, second, third = SLOTS[:3]
     assert restore_spans(f"{second} and {second}.", ["1", "2"]) == ("2 and. 1", ("1",))
     assert restore_spans(f"a {third}{first}", ["{x}"]) == ("a {x}", ())
-    # A repeated slot takes the marks before and behind it along.
+    # A repeated slot takes the marks before and after it along.
     assert restore_spans(f"Hi, {first}: {first}{first}:", ["{name}"]) == ("Hi, {name}:", ())
     output = f"{first} in the {second}'s {second}'s {second}."
     assert restore_spans(output, ["1", "15"]) == ("1 in the 15's.", ())

@@ -76,7 +76,7 @@ def test_pieces_are_shared_out_by_characters() -> None:
         [1, 0, 0, 0, 0],  # no characters: the word where it stands
         [third, 2 * third, 0, 0, 0],
         [0, 2 * third, third, 0, 0],
-        [0, 0, 0, 1, 0],  # a space: the word behind it
+        [0, 0, 0, 1, 0],  # a space: the word after it
         [0, 0, 0, 3 * quarter, quarter],
     ]
     np.testing.assert_allclose(assign_to_words(tokens, WORDS), expected)

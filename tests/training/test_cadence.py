@@ -67,7 +67,7 @@ def test_the_interval_keeps_evaluations_to_their_share() -> None:
 
 
 def test_without_an_update_the_interval_stays() -> None:
-    """As where a run ends right behind a log of attention."""
+    """As where a run ends right after a log of attention."""
     clock = Clock()
     meter = CostMeter(clock.read, every=2, share=0.25)
     cadence = Cadence(interval=6)

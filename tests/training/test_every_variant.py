@@ -132,7 +132,7 @@ def test_one_update_changes_every_weight(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write sequences of three to nine letters, and the same from behind, or sorted."""
+    """Write sequences of three to nine letters, and the same reversed, or sorted."""
     folder = tmp_path_factory.mktemp("letters")
     rng = random.Random(1)
     sequences: dict[tuple[str, ...], None] = {}

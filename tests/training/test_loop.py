@@ -296,7 +296,7 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
 
 
 def spike_behind(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the update behind another one spike, in every order of the batches."""
+    """Make the update after another one spike, in every order of the batches."""
     limit = property(lambda guard: 1e-9 if guard._position.step == step else math.inf)
     monkeypatch.setattr(Guard, "norm_limit", limit)
 

@@ -75,7 +75,7 @@ def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
     if until.startswith("steps"):
         assert position["stage_step"] == 3
     if until.startswith("share"):
-        assert position["stage_step"] == 4  # the first update of 8 behind which 0.4 are
+        assert position["stage_step"] == 4  # the first update of 8 after which 0.4 are
         assert position["stage_progress"] == 4 / 8
     stored = json.loads((whole.path / "corpus.json").read_text(encoding="utf-8"))
     assert stored["pairs"]["train"] > 100

@@ -641,7 +641,7 @@ def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("rows", [1, 7, 12, 24])
 def test_processes_share_a_batch(blocks: int, rows: int) -> None:
-    """Each has as many rows of every block, one process behind the other; no row has two."""
+    """Each has as many rows of every block, one process after the other; no row has two."""
     replicas, processes = 4, 2
     teams = [
         ProcessGroup(("",) * replicas, None, process, processes) for process in range(processes)

@@ -21,7 +21,7 @@ METRIC = "chrF2++"  # of sentences
 UNIT = "line"  # a source is one segment, as evaluations translate it
 
 _EVALUATION = re.compile(r"evaluation_(.+)\.json")
-# Of other units than lines, of several runs, or by a quantized engine: said behind the search.
+# Of other units than lines, of several runs, or by a quantized engine: printed after the search.
 _NOT_COMPARABLE = re.compile(
     r"_(?:greedy|beam_\d+_penalty_[^_]+)(?:_.*)?(?:_joined_|_by_sentence|_whole|_with_\d+_more|_int8)"
 )

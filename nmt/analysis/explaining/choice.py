@@ -1,4 +1,4 @@
-"""Why a given translation has a word behind its beginning, without a search."""
+"""Why a given translation has a word after its beginning, without a search."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Reason(NamedTuple):
 class ChoiceExplanation(NamedTuple):
     """Why a translation has a word and not another one."""
 
-    log_prob: float  # of the word's tokens behind the prefix, in nats
+    log_prob: float  # of the word's tokens after the prefix, in nats
     other: str  # the word that it is held against
     other_log_prob: float
     source: tuple[Reason, ...]  # words of the source, and its other tokens as one
@@ -77,7 +77,7 @@ class ChoiceExplainer:
     def explain(
         self, prefix: Segment, written: Segment, other: Segment | None = None
     ) -> ChoiceExplanation:
-        """Explain a word behind a prefix.
+        """Explain a word after a prefix.
 
         Args:
             prefix: a segment whose `Segment.prefix` ends before the word.

@@ -84,7 +84,7 @@ class ForcedScorer:
         return [outputs[index] for index in range(len(rows))]
 
     def score_next(self, source: np.ndarray, prefixes: Sequence[Sequence[int]]) -> np.ndarray:
-        """Return the log-probabilities of all pieces behind each prefix, float32 [N, V].
+        """Return the log-probabilities of all pieces after each prefix, float32 [N, V].
 
         Args:
             source: int [S], end mark included.

@@ -36,7 +36,7 @@ _ALL = -1
 
 
 class Continuation(NamedTuple):
-    """A word that a translation may have behind a prefix."""
+    """A word that a translation may have after a prefix."""
 
     prefix: tuple[int, ...]  # ids, without begin mark
     tokens: tuple[int, ...]  # ids of the word's pieces
@@ -156,8 +156,8 @@ def _list_variants(
         if after:
             yield (_PREFIX, number), source, _replace(read, indices), after
     for end in sorted({*ends.values()} - {1}):  # an empty prefix hides nothing
-        behind = [i for i in members if ends[i] == end]
-        yield (_PREFIX, _ALL), source, _replace(read, range(1, end)), behind
+        same_end = [i for i in members if ends[i] == end]
+        yield (_PREFIX, _ALL), source, _replace(read, range(1, end)), same_end
 
 
 def _replace(read: np.ndarray, indices: Sequence[int]) -> np.ndarray:

@@ -117,7 +117,7 @@ def choose_word(words: Sequence[TokenWord], wanted: str) -> int:
 def encode_other(
     tokenizer: Tokenizer, before: Sequence[int], written: Sequence[int], other: str
 ) -> tuple[int, ...]:
-    """Return the ids of another word, as they would stand behind a prefix.
+    """Return the ids of another word, as they would stand after a prefix.
 
     Args:
         tokenizer: of the target.

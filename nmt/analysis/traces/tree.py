@@ -40,7 +40,7 @@ def draw_tree(trace: Trace, notes: Mapping[int, str] | None = None) -> Tree:
 
     Args:
         trace: of the search.
-        notes: what to write behind prefixes, by their index in the trace.
+        notes: what to write after prefixes, by their index in the trace.
     """
     notes = notes or {}
     children: dict[int, list[int]] = {}
@@ -106,7 +106,7 @@ def describe_parting(beam: Trace, parting: Parting | None) -> list[str]:
     before = " ".join(parting.before) or "the begin mark"
     return [
         f"greedy and beam {beam.beam_size} part at position {parting.position + 1}, "
-        f"behind {before}:",
+        f"after {before}:",
         f"  greedy writes {parting.greedy.piece} ({parting.greedy.probability:.3f}), in the end "
         f"log-probability {parting.greedy_log_prob:.3f}: {parting.greedy_text}",
         f"  the beam writes {parting.beam.piece} ({parting.beam.probability:.3f}), in the end "
