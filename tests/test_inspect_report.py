@@ -232,7 +232,7 @@ def test_a_run_gets_its_confidence_and_a_table(
     run = shutil.copytree(tiny_run, tmp_path / "run")
     with pytest.raises(UserError, match="cannot have confidence"):
         inspected("quality", "--run", run)
-    monkeypatch.setattr("nmt.inference.quality_fitting.LEAST_PAIRS", 10)
+    monkeypatch.setattr("nmt.inference.quality_fitting.MIN_PAIRS", 10)
     shown = inspected("quality", "--run", run)
     assert (run / "quality.json").is_file()
     for value in ("confidence", "mean log-probability", "total log-probability"):

@@ -17,7 +17,7 @@ from nmt.config.checks import (
 ENGINES = ("auto", "keras", "ctranslate2")
 QUANTIZATIONS = ("float32", "int8")
 UNITS = ("sentence", "line")
-MOST_LENGTH_PENALTY = 10  # with larger ones, scores of long outputs would become 0 in float32
+MAX_LENGTH_PENALTY = 10  # with larger ones, scores of long outputs would become 0 in float32
 
 
 @dataclass
@@ -29,7 +29,7 @@ class DecodingConfig:
     unit: Annotated[str, one_of(*UNITS)] = MISSING
     beam_size: PositiveInt = MISSING  # 1 is greedy
     # alpha of Wu et al. 2016, equation 14
-    length_penalty: Annotated[float, between(0, MOST_LENGTH_PENALTY)] = MISSING
+    length_penalty: Annotated[float, between(0, MAX_LENGTH_PENALTY)] = MISSING
     max_length_ratio: NonNegativeFloat = MISSING  # output tokens per source token
     max_length_margin: PositiveInt = MISSING  # output tokens allowed beyond that
     no_repeat_ngram: NonNegativeInt = MISSING  # n: no n tokens occur twice in an output; 0: off

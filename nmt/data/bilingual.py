@@ -31,8 +31,8 @@ _HEAD = 8192  # bytes in which the header of a catalogue names its encoding
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
 _UNCLOSED = re.compile(r'\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*+$')
-_MOST_LANGUAGES = 8  # that an error names
-_MOST_LINES = 5_000  # of one message: polib's time grows with their square
+_MAX_LANGUAGES = 8  # that an error names
+_MAX_LINES = 5_000  # of one message: polib's time grows with their square
 
 
 class BilingualText(NamedTuple):
@@ -88,7 +88,7 @@ def _read_tmx(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[B
         sides: list[Any] = [None, None]
         for tag, variant in variants:
             matches = [side for side in (0, 1) if are_variants(tag, languages[side])]
-            others |= {tag} if not matches and len(others) < _MOST_LANGUAGES else set()
+            others |= {tag} if not matches and len(others) < _MAX_LANGUAGES else set()
             for side in matches:
                 if sides[side] is None:
                     sides[side] = variant.find("{*}seg")
@@ -198,9 +198,9 @@ def parse_po(text: str) -> polib.POFile:
             raise UserError(f"a quote in line {number + 1} of the gettext catalogue is not closed")
         if line.lstrip("#~ \t").startswith("msg"):
             begin = number
-        if number - begin > _MOST_LINES:
+        if number - begin > _MAX_LINES:
             raise UserError(
-                f"a message has more than {_MOST_LINES} lines (line {begin + 1}): "
+                f"a message has more than {_MAX_LINES} lines (line {begin + 1}): "
                 "is the document a gettext catalogue?"
             )
     text = _COMMENT.sub(r"\g<0> ", text.removeprefix("\ufeff"))

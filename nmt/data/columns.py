@@ -14,7 +14,7 @@ from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
 
 _SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
 _NUMBERS = ("id", "no")  # columns that may number rows, and languages
-_MOST_SHOWN, _LONGEST_SHOWN = 20, 40  # names in a message, and their characters
+_MAX_SHOWN, _LONGEST_SHOWN = 20, 40  # names in a message, and their characters
 
 
 class Columns(NamedTuple):
@@ -151,5 +151,5 @@ def is_missing(value: Any) -> bool:
 
 def list_names(names: Sequence[str]) -> str:
     """Return names of columns for a message: twenty at most, long ones cut."""
-    shown = [" ".join(name.split())[:_LONGEST_SHOWN] for name in names[:_MOST_SHOWN]]
-    return ", ".join(shown + ["…"] * (len(names) > _MOST_SHOWN))
+    shown = [" ".join(name.split())[:_LONGEST_SHOWN] for name in names[:_MAX_SHOWN]]
+    return ", ".join(shown + ["…"] * (len(names) > _MAX_SHOWN))

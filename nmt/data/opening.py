@@ -42,7 +42,7 @@ _NOT_TEXT = {
 _TAR_MARK = slice(257, 265)  # bytes of a header
 _TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU
 # A text is refused if more than one, and more than this share, of its first lines are not UTF-8.
-_MOST_MALFORMED, _FIRST_LINES = 0.1, 1000
+_MAX_MALFORMED, _FIRST_LINES = 0.1, 1000
 _PATTERN = re.compile(r"[*?[]")
 
 OnOpen: TypeAlias = Callable[[IO[bytes]], None]
@@ -136,7 +136,7 @@ def split_text(
         if len(head) == _FIRST_LINES or size > LONGEST_LINE:
             break
     malformed = sum(not is_cut(line) and not _is_utf_8(line) for line in head)
-    if malformed > max(1, _MOST_MALFORMED * len(head)) or (head and b"\0" in head[0]):
+    if malformed > max(1, _MAX_MALFORMED * len(head)) or (head and b"\0" in head[0]):
         check_text(io.BytesIO(b"".join(head)), name, option=option)
     yield from chain(head, lines)
 

@@ -21,17 +21,17 @@ from nmt.data.word_alignment import Ints, Words, align
 
 _FILE = "phrases.tsv"
 _LENGTHS = range(1, 5)  # words of a phrase
-_LEAST_COUNT = 2  # occurrences of a phrase with its translation
-_LEAST_SHARE = 0.5  # of the occurrences of a phrase: more of them have its translation
+_MIN_COUNT = 2  # occurrences of a phrase with its translation
+_MIN_SHARE = 0.5  # of the occurrences of a phrase: more of them have its translation
 # The most frequent words are articles, pronouns and prepositions. A phrase that ends with one is
 # incomplete.
 _FUNCTION_WORDS = 40
 # Where a Spanish verb begins a sentence, English adds a pronoun: it has its usual translation less
 # often there.
-_LEAST_BEGINNINGS = 5  # sentences that a word begins
+_MIN_BEGINNINGS = 5  # sentences that a word begins
 _USUAL_SHARE = 0.7  # of its usual translation there, relative to elsewhere
 _LONGEST_TEXT = 40  # words; longer texts are aligned poorly
-_MOST_CELLS = 10_000_000  # words of sources times words of their targets: 1 GB of memory
+_MAX_CELLS = 10_000_000  # words of sources times words of their targets: 1 GB of memory
 _ID_BITS = 16  # of each word of a phrase: rarer words are in no phrase
 _NOWHERE = np.iinfo(np.int64).max
 
@@ -99,7 +99,7 @@ def _sample(pairs: Sequence[Pair]) -> list[Pair]:
     sizes = [[len(text.split()) + 1 for text in pair] for pair in pairs]
     short = [n for n, each in enumerate(sizes) if max(each) <= _LONGEST_TEXT]
     cells = sum(sizes[n][0] * sizes[n][1] for n in short)
-    return [pairs[n] for n in evenly(short, len(short) * _MOST_CELLS // max(cells, _MOST_CELLS))]
+    return [pairs[n] for n in evenly(short, len(short) * _MAX_CELLS // max(cells, _MAX_CELLS))]
 
 
 def _find_phrases(
@@ -171,8 +171,8 @@ def _choose(source: Words, target: Words, occurrences: _Occurrences) -> Ints:
     last_target = target.ids[occurrences.target + occurrences.target_length - 1][first]
     gains_subject = _find_words_that_gain_subjects(source, occurrences)
     is_chosen = (
-        (counts >= _LEAST_COUNT)
-        & (counts > _LEAST_SHARE * totals)
+        (counts >= _MIN_COUNT)
+        & (counts > _MIN_SHARE * totals)
         & (last_source > _FUNCTION_WORDS)
         & (last_target > _FUNCTION_WORDS)
         & ~target.begins_sentence[occurrences.target[first]]
@@ -204,4 +204,4 @@ def _find_words_that_gain_subjects(source: Words, occurrences: _Occurrences) -> 
     inside_rate, beginning_rate = (
         count / np.maximum(every, 1) for count, every in zip(usually, total, strict=True)
     )
-    return (total[1] >= _LEAST_BEGINNINGS) & (beginning_rate < _USUAL_SHARE * inside_rate)
+    return (total[1] >= _MIN_BEGINNINGS) & (beginning_rate < _USUAL_SHARE * inside_rate)

@@ -21,8 +21,8 @@ from nmt.errors import UserError
 from nmt.text.marked import MarkedText, is_message_format, mark_plain, splice
 from nmt.text.spans import find_spans, has_letters_outside
 
-_MOST_LEVELS = 200  # of nested objects and lists
-_MOST_NODES = 1_000_000  # of a YAML document whose aliases are resolved
+_MAX_LEVELS = 200  # of nested objects and lists
+_MAX_NODES = 1_000_000  # of a YAML document whose aliases are resolved
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<key>[ \t\r\n]*:)?|[\[{]|[\]}]')
 _STRING_TAGS = ("tag:yaml.org,2002:str", "!")
 # Not printable to YAML, or a line break to it.
@@ -113,7 +113,7 @@ def _find_strings(text: str) -> list[_String]:
 
 def _too_deep() -> UserError:
     return UserError(
-        f"the catalogue has more than {_MOST_LEVELS} nested levels: split it, or make it flatter"
+        f"the catalogue has more than {_MAX_LEVELS} nested levels: split it, or make it flatter"
     )
 
 
@@ -129,7 +129,7 @@ def _find_json_strings(text: str) -> Iterator[_String]:
                 yield _String(*match.span(), value, _quote_in_ascii if has_escapes else _quote)
             continue
         level += 1 if sign in "[{" else -1
-        if level > _MOST_LEVELS:
+        if level > _MAX_LEVELS:
             raise _too_deep()
 
 
@@ -168,7 +168,7 @@ def _find_yaml_strings(text: str) -> Iterator[_String]:
             opened.append(
                 _Collection(is_mapping, event.flow_style, inside.expects_key(), event.anchor)
             )
-            if len(opened) > _MOST_LEVELS + 1:
+            if len(opened) > _MAX_LEVELS + 1:
                 raise _too_deep()
             continue
         if isinstance(event, yaml.CollectionEndEvent):
@@ -191,9 +191,9 @@ def _find_yaml_strings(text: str) -> Iterator[_String]:
             sizes[anchor] = size
         inside.size += size
         inside.has_key = not inside.has_key
-        if inside.size > _MOST_NODES:
+        if inside.size > _MAX_NODES:
             raise UserError(
-                f"the catalogue has more than {_MOST_NODES} values once its aliases are resolved: "
+                f"the catalogue has more than {_MAX_NODES} values once its aliases are resolved: "
                 "remove aliases, or split it"
             )
 

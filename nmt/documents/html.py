@@ -48,7 +48,7 @@ _HEAD = 2048  # bytes in which a page names its encoding
 _SPACE = re.compile("[ \t\n\r\f]+")
 _QUOTES = frozenset("\"'")
 _NUMBER = re.compile(r"[\[(]?\d+(?:[,;–-]\d+)*[\])]?")
-_MOST_TOKENS = 8  # of the number of a note, with its tags
+_MAX_TOKENS = 8  # of the number of a note, with its tags
 
 
 _Item = tuple[int, int]  # tokens [begin, end): one, or all of a kept element
@@ -137,7 +137,7 @@ class HtmlDocument:
             return False
         if name == "sup":
             return not any(has_letters(self._read_text(i)) for i in range(index, end))
-        if end - index > _MOST_TOKENS:
+        if end - index > _MAX_TOKENS:
             return False
         content = "".join(map(self._read_text, range(index, end)))
         before, after = self._read_text(index - 1)[-1:], self._read_text(end + 1)[:1]

@@ -20,7 +20,7 @@ from nmt.text.spans import find_spans, keep_spans, make_overlap_test, restore_sp
 _NO_CHARSET = "charset=CHARSET"  # of a template, which gettext cannot compile with other than ASCII
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _DEFAULT_FORMS = 2
-_MOST_FORMS = 9  # polib reads one digit; Arabic has six
+_MAX_FORMS = 9  # polib reads one digit; Arabic has six
 _HEADER = re.compile(r'^msgid ""\r?\nmsgstr (?:"[^\n]*(?:\n|\Z))+', re.MULTILINE)
 _LANGUAGE = re.compile(r'(["n]Language:)[^"\\\n]*')
 _TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
@@ -68,8 +68,8 @@ class PoDocument:
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
         match = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
         forms = int(match[1]) if match and len(match[1]) < 3 else _DEFAULT_FORMS
-        if not 1 <= forms <= _MOST_FORMS:
-            raise UserError(f"Plural-Forms has nplurals={forms}: write 1 to {_MOST_FORMS}")
+        if not 1 <= forms <= _MAX_FORMS:
+            raise UserError(f"Plural-Forms has nplurals={forms}: write 1 to {_MAX_FORMS}")
         for entry in catalogue:
             begin = max(entry.linenum - 2, 0)  # from 1, and `parse_po` adds a line
             if entry.obsolete:

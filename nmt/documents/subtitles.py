@@ -30,7 +30,7 @@ _TIME_LINE = re.compile(rf"\ufeff?{_TIME}-->{_TIME}(?:\s|\Z)")
 _DAMAGED_TIME_LINE = re.compile(r"\ufeff?\s*\d{1,9}\s*:[^\r\n]*-->")
 _NUMBER = re.compile(r"\ufeff?\s*\d+\s*\Z")
 _LONGEST = 10_000  # characters of a cue; the time of carrying marks grows faster than the text
-_MOST_CUES = 6  # of a segment; subtitles without punctuation are one endless sentence
+_MAX_CUES = 6  # of a segment; subtitles without punctuation are one endless sentence
 
 _OVERRIDE = r"\{\\[^{}\r\n]*\}"
 _SUBRIP_TAG = re.compile(rf"</?(?:[bius]|font)\b[^<>\r\n]*>|{_OVERRIDE}", re.IGNORECASE)
@@ -85,7 +85,7 @@ class SubtitleDocument:
             is_continued = (
                 is_text
                 and group
-                and len(group) < _MOST_CUES
+                and len(group) < _MAX_CUES
                 and self._joints.continues(group[-1].lines[-1], cue.lines[0])
             )
             if group and not is_continued:

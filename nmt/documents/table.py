@@ -27,7 +27,7 @@ from nmt.text.marked import (
 _DELIMITERS = ",;\t"
 _SPECIAL = frozenset(f'"\r\n{_DELIMITERS}')  # a cell with any of them needs quotes
 _SAMPLE = 100  # rows that tell the delimiter
-_MOST_DIGITS = 6  # of the number of a column
+_MAX_DIGITS = 6  # of the number of a column
 # Before the rows: a byte order mark, and the line by which Excel names the delimiter.
 _START = re.compile(rf"\ufeff?(?:sep=([{_DELIMITERS}])\r?\n)?")
 
@@ -178,7 +178,7 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
     indices: set[int] = set()
     has_header = False
     for column in map(str.strip, columns):
-        is_number = column.isascii() and column.isdecimal() and len(column) <= _MOST_DIGITS
+        is_number = column.isascii() and column.isdecimal() and len(column) <= _MAX_DIGITS
         if column in names:
             indices |= {index for index, name in enumerate(names) if name == column}
             has_header = True

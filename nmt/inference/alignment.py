@@ -17,10 +17,10 @@ from nmt.text.words import Span
 Array = NDArray[Any]
 
 _DISCOUNT = 0.75  # of source tokens, by the attention that they receive from all positions
-_LEAST_ATTENTION = 0.03  # added to attention, so that the lexicon can overrule it ...
-_LEAST_PROBABILITY = 1e-3  # ... and to probabilities, so that rare tokens follow attention
+_MIN_ATTENTION = 0.03  # added to attention, so that the lexicon can overrule it ...
+_MIN_PROBABILITY = 1e-3  # ... and to probabilities, so that rare tokens follow attention
 
-_MOST_PAIRS = 40_000  # of characters that are compared: the time grows with their square
+_MAX_PAIRS = 40_000  # of characters that are compared: the time grows with their square
 _SAMPLE = 3  # characters that are equal where texts match again
 _SKIPS = sorted(  # characters of both texts that may differ in one place
     {skips for far in range(41) for near in range(2) for skips in ((near, far), (far, near))},
@@ -63,7 +63,7 @@ class Aligner(NamedTuple):
         weights /= np.maximum(weights.sum(1, keepdims=True), 1e-9)
         if self.lexicon is not None:
             known = self.lexicon.weigh(np.append(source, EOS), np.append(target, EOS))
-            weights = (weights + _LEAST_ATTENTION) * (known + _LEAST_PROBABILITY)
+            weights = (weights + _MIN_ATTENTION) * (known + _MIN_PROBABILITY)
         return (weights / np.maximum(weights.sum(1, keepdims=True), 1e-9)).astype(np.float32)
 
 
@@ -145,7 +145,7 @@ def match_characters(text: str, other: str) -> list[int]:
     )
     matched = [-1] * len(text)
     blocks = [Match(0, 0, len(first))]
-    if len(ours) * len(theirs) > _MOST_PAIRS:
+    if len(ours) * len(theirs) > _MAX_PAIRS:
         blocks = list(_match_long(ours, theirs))
     elif ours != theirs:
         blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()

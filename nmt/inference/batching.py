@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-_MOST_HYPOTHESES = 32  # of a sentence in a full batch
+_MAX_HYPOTHESES = 32  # of a sentence in a full batch
 
 
 def limit_batch(size: int, hypotheses: int) -> int:
@@ -12,7 +12,7 @@ def limit_batch(size: int, hypotheses: int) -> int:
 
     Each hypothesis attends to the positions of all, so memory grows with their square.
     """
-    return max(1, size * _MOST_HYPOTHESES**2 // max(hypotheses, _MOST_HYPOTHESES) ** 2)
+    return max(1, size * _MAX_HYPOTHESES**2 // max(hypotheses, _MAX_HYPOTHESES) ** 2)
 
 
 def plan_batches(lengths: Sequence[int], size: int, parallel: int) -> Iterator[list[int]]:

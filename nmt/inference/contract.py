@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from nmt.config import DecodingConfig
-from nmt.config.decoding import MOST_LENGTH_PENALTY
+from nmt.config.decoding import MAX_LENGTH_PENALTY
 from nmt.data.tokenizer import BOS, PAD
 from nmt.errors import UserError
 from nmt.text.terms import Glossary
@@ -153,9 +153,9 @@ class SearchRequest:
                 f"beam_size must be at most {vocabulary_size:,}, the size of the vocabulary, "
                 f"got {size:,}"
             )
-        if not 0 <= alpha <= MOST_LENGTH_PENALTY:
+        if not 0 <= alpha <= MAX_LENGTH_PENALTY:
             raise UserError(
-                f"length_penalty must be between 0 and {MOST_LENGTH_PENALTY}, got {alpha}"
+                f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, got {alpha}"
             )
         if not 0 <= self.coverage_penalty < math.inf:
             raise UserError(

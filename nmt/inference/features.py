@@ -51,8 +51,8 @@ WORD_FEATURES = (
 )
 
 _IMPROBABLE = float(np.log(0.3))
-_LEAST = 1e-3  # added to probabilities of the lexicon
-_MOST_PROBABLE = 20.0  # times: another hypothesis can be more probable, but shorter
+_SMOOTHING = 1e-3  # added to probabilities of the lexicon
+_MAX_RATIO = 20.0  # of probabilities: another hypothesis may be more probable, but shorter
 _INSERTED = (-3.0, 0.05, -3.0, 0.0)  # features of a word that no token wrote
 
 
@@ -156,8 +156,8 @@ def _extract_of_sentence(
             *_compare(tokenizer, hypotheses, number),
             weights.max(1).mean(),
             covered.mean() if covered.size else 0.0,
-            np.log(known.max(1) + _LEAST).mean(),
-            np.log(known.max(0) + _LEAST).mean(),
+            np.log(known.max(1) + _SMOOTHING).mean(),
+            np.log(known.max(0) + _SMOOTHING).mean(),
             np.log(len(source)),
             ratio,
             abs(ratio),
@@ -180,7 +180,7 @@ def _compare(
     text, *texts = tokenizer.decode([each.tokens for each in (hypotheses[number], *others)])
     agreement = np.array(sentence_scores([text] * len(texts), texts)) / 100
     differences = [other.log_prob - hypotheses[number].log_prob for other in others]
-    shares = np.minimum(np.exp(np.minimum(differences, 50)), _MOST_PROBABLE)
+    shares = np.minimum(np.exp(np.minimum(differences, 50)), _MAX_RATIO)
     total = 1 + shares.sum()
     weighted = (1 + (shares * agreement).sum()) / total
     return float(agreement.mean()), float(weighted), float(-np.log(total))

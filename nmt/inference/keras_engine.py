@@ -25,7 +25,7 @@ from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.model.contract import Model
 from nmt.startup.devices import cores, gpus
 
-Made = TypeVar("Made")
+Cached = TypeVar("Cached")
 
 
 class KerasEngine:
@@ -48,7 +48,7 @@ class KerasEngine:
         )
         self._attention = compile_over(model, self._weights, (2, 2))
         self._scores = compile_over(model, self._log_probs, (2, 2, 2))
-        self._made: dict[Any, Any] = {}
+        self._cache: dict[Any, Any] = {}
 
     @property
     def keras_engine(self) -> KerasEngine:
@@ -60,12 +60,12 @@ class KerasEngine:
         """Number of compiled searches, one per combination of `StaticOptions`."""
         return len(self._programs.compiled)
 
-    def make_once(self, make: Callable[[Model], Made]) -> Made:
-        """Return ``make(model)``, the same at every call: analyses keep compiled functions so."""
-        if make not in self._made:
-            self._made[make] = make(self.model)
-        made: Made = self._made[make]
-        return made
+    def cached(self, make: Callable[[Model], Cached]) -> Cached:
+        """Return ``make(model)``, which is called once: analyses keep compiled functions so."""
+        if make not in self._cache:
+            self._cache[make] = make(self.model)
+        value: Cached = self._cache[make]
+        return value
 
     def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         """Return True: this engine supports all options."""

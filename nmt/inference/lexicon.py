@@ -15,9 +15,9 @@ from nmt.errors import UserError
 from nmt.files import replace_atomically
 
 LEXICON_FILE = "lexicon.npz"  # in a run folder
-MOST_PAIRS = 40_000  # sample size: all 111,000 pairs of Tatoeba give no better alignments
-_MOST_CELLS = 10_000_000  # source tokens times target tokens of all pairs: 1 GB of memory
-_LEAST = 1e-3  # probabilities below it are dropped
+MAX_PAIRS = 40_000  # sample size: all 111,000 pairs of Tatoeba give no better alignments
+_MAX_CELLS = 10_000_000  # source tokens times target tokens of all pairs: 1 GB of memory
+_MIN_PROBABILITY = 1e-3  # probabilities below it are dropped
 _SHIFT = 32  # bits of a target id in a key
 
 
@@ -52,9 +52,9 @@ class Lexicon:
         sizes = [[len(ids) + 1 for ids in side] for side in (sources, targets)]
         cells = np.prod(sizes, axis=0, dtype=np.int64)
         chosen = np.arange(len(sources))
-        if len(chosen) > MOST_PAIRS or cells.sum() > _MOST_CELLS:
-            chosen = np.random.default_rng(seed).permutation(len(chosen))[:MOST_PAIRS]
-            fitting = int((cells[chosen].cumsum() <= _MOST_CELLS).sum())
+        if len(chosen) > MAX_PAIRS or cells.sum() > _MAX_CELLS:
+            chosen = np.random.default_rng(seed).permutation(len(chosen))[:MAX_PAIRS]
+            fitting = int((cells[chosen].cumsum() <= _MAX_CELLS).sum())
             chosen = chosen[: max(1, fitting)]
         keys, rows = [], []
         row = 0
@@ -65,7 +65,7 @@ class Lexicon:
             row += len(target)
         unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
         probabilities = estimate_translations(inverse, np.concatenate(rows), unique >> _SHIFT)
-        is_kept = probabilities >= _LEAST
+        is_kept = probabilities >= _MIN_PROBABILITY
         return cls(unique[is_kept], probabilities[is_kept].astype(np.float32))
 
     @classmethod

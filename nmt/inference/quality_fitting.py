@@ -20,7 +20,7 @@ from nmt.inference.alignment import measure_layers
 from nmt.inference.batching import plan_batches
 from nmt.inference.contract import SearchRequest
 from nmt.inference.features import WORD_FEATURES, Features, extract_features
-from nmt.inference.lexicon import MOST_PAIRS, Lexicon
+from nmt.inference.lexicon import MAX_PAIRS, Lexicon
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.repeating import search_without_loops
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-LEAST_PAIRS = 50  # dev pairs that a fit needs
+MIN_PAIRS = 50  # dev pairs that a fit needs
 _PAIRS = 750  # dev pairs that are used, each as it is and with a change
 _KNOTS = 40  # of the curve from the linear prediction to chrF, at most
-_LEAST_PER_KNOT = 25  # translations
+_MIN_PER_KNOT = 25  # translations
 _WORST = 0.1  # share of translations that should be found
 _LAYER_PAIRS = 128  # by which a layer is chosen
 
@@ -80,8 +80,8 @@ def fit_run(
 
     lexicon = train_lexicon(folder, corpus)
     lexicon.save(folder.path)
-    if len(corpus.dev) < LEAST_PAIRS:
-        log(f"no confidence: it needs {LEAST_PAIRS} dev pairs or more, got {len(corpus.dev)}")
+    if len(corpus.dev) < MIN_PAIRS:
+        log(f"no confidence: it needs {MIN_PAIRS} dev pairs or more, got {len(corpus.dev)}")
         return None
     try:
         if folder.config.model.decoder_layers > 1:
@@ -99,10 +99,10 @@ def fit_run(
 def train_lexicon(folder: RunFolder, corpus: Corpus, seed: int = 1) -> Lexicon:
     """Learn the lexicon of a run from a sample of its training pairs."""
     if isinstance(corpus, PreparedCorpus):
-        return Lexicon.train(*sample_ids(corpus, MOST_PAIRS, seed))
+        return Lexicon.train(*sample_ids(corpus, MAX_PAIRS, seed))
     tokenizer, pairs = folder.load_tokenizer(), remove_contexts(corpus.train)
-    if len(pairs) > MOST_PAIRS:
-        pairs = random.Random(seed).sample(pairs, MOST_PAIRS)
+    if len(pairs) > MAX_PAIRS:
+        pairs = random.Random(seed).sample(pairs, MAX_PAIRS)
     sources = tokenizer.encode([pair.source for pair in pairs])
     return Lexicon.train(sources, tokenizer.target.encode([pair.target for pair in pairs]))
 
@@ -151,11 +151,9 @@ def fit_quality(
     pairs = remove_contexts(pairs, tags)
     pairs = rng.sample(pairs, min(len(pairs), _PAIRS))
     samples = translate_and_score(translator, [*pairs, *change_pairs(pairs, rng, tags)], lexicon)
-    if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
+    if len(pairs) < MIN_PAIRS or len(samples) < MIN_PAIRS:
         fitting = min(len(pairs), len(samples))
-        raise UserError(
-            f"confidence needs {LEAST_PAIRS} dev pairs that fit into rows, got {fitting}"
-        )
+        raise UserError(f"confidence needs {MIN_PAIRS} dev pairs that fit into rows, got {fitting}")
     features = np.array([sample.features.sentence for sample in samples])
     scores = np.array([sample.score for sample in samples])
     sentence = Linear.fit(features, scores)
@@ -190,7 +188,7 @@ def fit_curve(predictions: Array, scores: Array) -> tuple[tuple[float, float], .
         scores: [N].
     """
     order = np.argsort(predictions, kind="stable")
-    count = max(1, min(_KNOTS, len(order) // _LEAST_PER_KNOT))
+    count = max(1, min(_KNOTS, len(order) // _MIN_PER_KNOT))
     knots: list[tuple[float, float, int]] = []
     for chunk in np.array_split(order, count):
         knot = float(predictions[chunk].mean()), float(scores[chunk].mean()), len(chunk)

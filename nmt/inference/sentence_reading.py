@@ -36,7 +36,7 @@ _BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
 # Punctuation that is the same in every language; other marks, such as ¿, are not copied.
 _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
-_MOST_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
+_MAX_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
 _LAST_LETTER = re.compile(r"(?<!\w)[^\W\d_]$")  # before a bracket: the mark of an item, as b)
 _RANGE = re.compile(r"\s[—–-]\s")  # between numbers
@@ -298,7 +298,7 @@ def _add_capitals(text: str, begin: int, end: int) -> Range:
     """Return characters [begin, end) of a symbol with the capitals beside it."""
     is_item = text[begin] == ")"
     letters = _LAST_LETTER if is_item else _LAST_CAPITALS
-    before = letters.search(text[max(begin - _MOST_BEFORE, 0) : begin])
+    before = letters.search(text[max(begin - _MAX_BEFORE, 0) : begin])
     after = _FIRST_CAPITALS.match(text, end)
     return begin - len(before[0]) if before else begin, after.end() if after else end
 

@@ -22,7 +22,7 @@ from nmt.text.spans import SLOTS, find_spans
 from nmt.text.terms import Glossary, Term, TermMatch
 from nmt.text.words import find_words
 
-_MOST_TERMS = 8  # of a segment: each that is forced costs another search
+_MAX_TERMS = 8  # of a segment: each that is forced costs another search
 _ALIGNED = 0.5  # words with this share of the largest weight belong to the same translation
 _CERTAIN = 0.2  # weight of an alignment below which other places are tried
 _PLACES = 3
@@ -91,7 +91,7 @@ class TermForcer:
         matches = [_find_terms(self._glossary, segment) for segment in segments]
         lacking = [list(each) for each in matches]  # not yet forced
         begins = [prefix] * len(segments)  # of outputs
-        for _ in range(_MOST_TERMS):
+        for _ in range(_MAX_TERMS):
             chosen = self._drop_used(lacking, matches, outputs)
             if not chosen:
                 break

@@ -22,7 +22,7 @@ from nmt.model.positions import spread
 Tensor = Any
 
 BLOCK = 512  # smaller blocks use the cores of a CPU less well, and loop more often
-LEAST_SCORE = 0.5 * MASKED_SCORE  # initial maximum of a query: above every masked score
+MIN_SCORE = 0.5 * MASKED_SCORE  # initial maximum of a query: above every masked score
 
 
 class _Axis(NamedTuple):
@@ -201,7 +201,7 @@ def _forward(x: _Inputs, plan: _Plan) -> tuple[Tensor, Tensor]:
             return larger, total, mixed
 
         start = (
-            ops.full((*shape, 1), LEAST_SCORE, "float32"),
+            ops.full((*shape, 1), MIN_SCORE, "float32"),
             ops.zeros((*shape, 1), "float32"),
             ops.zeros((*shape, width), "float32"),
         )
@@ -210,7 +210,7 @@ def _forward(x: _Inputs, plan: _Plan) -> tuple[Tensor, Tensor]:
             end = ops.minimum(end, ((i + 1) * plan.rows.block - 1) // plan.columns.block + 1)
         largest, total, mixed = ops.fori_loop(0, end, add_block, start)
         total = ops.where(total > 0, total, 1.0)
-        normalizer = ops.where(largest > LEAST_SCORE, largest + ops.log(total), 0.0)
+        normalizer = ops.where(largest > MIN_SCORE, largest + ops.log(total), 0.0)
         return _put(finished[0], i, mixed / total), _put(finished[1], i, normalizer)
 
     count = plan.rows.count

@@ -15,7 +15,7 @@ from nmt.text.sentences import split_sentences
 
 CONTEXT_MARK = "\ue008"  # a private character: see `nmt.text.spans`
 _PRIVATE = re.compile("[\ue000-\uf8ff]")  # marks, and what stands for kept elements of a document
-MOST_CHARACTERS = 300  # of a context: about as many as two long sentences have
+MAX_CHARACTERS = 300  # of a context: about as many as two long sentences have
 
 
 def add_context(text: str, previous: Sequence[str]) -> str:
@@ -28,8 +28,8 @@ def add_context(text: str, previous: Sequence[str]) -> str:
         previous: cleaned sentences, the nearest last.
     """
     context = "".join(f"{sentence} {CONTEXT_MARK} " for sentence in previous)
-    if len(context) > MOST_CHARACTERS:
-        context = _drop_partial_word(context[-MOST_CHARACTERS:])
+    if len(context) > MAX_CHARACTERS:
+        context = _drop_partial_word(context[-MAX_CHARACTERS:])
     return context + text
 
 

@@ -18,7 +18,7 @@ _MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right 
 _ALPHABET = 64  # letters that a correction may insert
 _MODELED = 20_000  # words that the model of spelling is made of
 _FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
-_MOST_ENDING, _LEAST_STEM = 3, 5  # letters in which forms of one word differ, and agree
+_MAX_ENDING, _MIN_STEM = 3, 5  # letters in which forms of one word differ, and agree
 
 
 class KnownWords:
@@ -61,7 +61,7 @@ class KnownWords:
     def resembles(self, word: str) -> bool:
         """Whether a word may be another form of a known one, as Esperaré of esperar."""
         bare = strip_accents(word.lower())
-        stem = bare[: max(len(bare) - _MOST_ENDING, _LEAST_STEM)]
+        stem = bare[: max(len(bare) - _MAX_ENDING, _MIN_STEM)]
         at = bisect_left(self._sorted, stem)
         return at < len(self._sorted) and self._sorted[at].startswith(stem)
 

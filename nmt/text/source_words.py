@@ -29,7 +29,7 @@ _WORD_OR_INITIALS = re.compile(rf"(?:[A-ZÀ-ÖØ-Þ]\.\s?)+[A-ZÀ-ÖØ-Þ]\.|{PL
 _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation of a name
 _COMMON_INITIAL = 10  # occurrences of each letter of initials that are known
 _JOINTS = re.compile("['’-]")  # of the parts of a word
-_MOST_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
+_MAX_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 # Not after an initial, such as the R. of J. R. R. Tolkien.
 _BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
@@ -193,7 +193,7 @@ class SourceWords:
             count = self.counts.get(lower, 0)
             if count >= _LEARNED_NAME or lower == match[0].upper():
                 continue
-            before = text[max(0, begin - _MOST_MARKS) : begin]
+            before = text[max(0, begin - _MAX_MARKS) : begin]
             begins_sentence = bool(_BEGINS_SENTENCE.search(before))
             name = lower if begins_sentence else match[0]  # there, any word has a capital
             is_rare_name = count > 0 and (is_name(name) or _has_inner_capital(match[0]))

@@ -22,7 +22,7 @@ _CUT_TAG = re.compile(r"<[^<>]*$")
 # Marks alone, such as that of an item.
 _MARKS = re.compile(r"(?=.*\S)[^\w<]*(?:(?:\d{1,3}|[IVX]{1,4}|[A-Za-z])[.)]-?)?[^\w<]*", re.DOTALL)
 SEPARATORS = frozenset(",;:.!?…)]}»”")  # between them and a word, there is a space
-_MOST_ELEMENTS = 1000  # of a text: the time to carry them grows with their square
+_MAX_ELEMENTS = 1000  # of a text: the time to carry them grows with their square
 # Elements between which sentences end, and those that touch a word to which they do not belong.
 _KEPT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
 
@@ -102,7 +102,7 @@ def read_tags(text: str) -> TaggedText:
         for start, end in _match_tags(tags)
         if not _MARKS.fullmatch(text, start.end(), end.start())
     }
-    if len(elements) > _MOST_ELEMENTS:
+    if len(elements) > _MAX_ELEMENTS:
         return take_out(text, ())
     separating = _find_separating(text, elements)
     return take_out(text, [pair for pair in elements.items() if separating.isdisjoint(pair)])

@@ -64,8 +64,8 @@ class Components:
         }
 
     @property
-    def learning_rate(self) -> Callable[[int], Any] | None:
-        """The schedule, or else that of the optimizer; None: as configured."""
+    def compute_rate(self) -> Callable[[int], Any] | None:
+        """The schedule, or else that of the optimizer; None: the configured one."""
         if self.schedule is not None or self.optimizer is None:
             return self.schedule
         import keras

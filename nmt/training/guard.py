@@ -14,7 +14,7 @@ from nmt.errors import UserError
 from nmt.files import replace_atomically
 from nmt.runs.checkpoint import STABILITY_ADVICE
 from nmt.training.session import Session
-from nmt.training.train_step import Update
+from nmt.training.train_step import UpdateMetrics
 
 DUMP_NAME = "unsound_update"  # of the files that describe an update that cannot be applied
 MEDIAN_OF = 11  # gradient norms, one a report, whose median is the usual norm
@@ -40,7 +40,7 @@ class Guard:
 
     def reset(self) -> None:
         """Forget the updates since the last report."""
-        self._uncounted: list[Update] = []
+        self._uncounted: list[UpdateMetrics] = []
         self.has_spike = False
 
     @property
@@ -51,7 +51,7 @@ class Guard:
             return math.inf
         return factor * statistics.median(norms)
 
-    def add(self, update: Update) -> None:
+    def add(self, update: UpdateMetrics) -> None:
         """Add the last update; nothing is read from the device."""
         self._uncounted.append(update)
 
@@ -69,7 +69,7 @@ class Guard:
         updates, position = self._uncounted, self._position
         first = position.step - len(updates) + 1
         skipped_before = position.skipped
-        last_applied: Update | None = None
+        last_applied: UpdateMetrics | None = None
         for number, update in enumerate(updates, start=first):
             if not bool(update.skipped):
                 position.skipped_in_row = 0

@@ -33,7 +33,7 @@ from nmt.training.optimizer import (
 )
 from nmt.training.process_group import ProcessGroup
 from nmt.training.train_step import (
-    Update,
+    UpdateMetrics,
     check_state_names,
     list_state_names,
     make_dropout_key,
@@ -118,7 +118,7 @@ class JaxStep:
         number: int,
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
-    ) -> Update:
+    ) -> UpdateMetrics:
         """See `TrainStep.update`."""
         local = self.local_rows is not None
         self._state, measured = self._compiled_update(
@@ -163,7 +163,7 @@ class JaxStep:
         number: Any,
         share: Any,
         norm_limit: Any,
-    ) -> tuple[State, Update]:
+    ) -> tuple[State, UpdateMetrics]:
         weights, slots, _ = state
         key = make_dropout_key(self._seed, share, number)
         loss_scale = self._loss_scale(slots)
@@ -183,7 +183,7 @@ class JaxStep:
             [jnp.where(condition, new, old) for new, old in zip(*arrays, strict=True)]
             for condition, *arrays in zip((applies, applies, valid), changed, state, strict=True)
         )
-        return (weights, slots, averages), Update(nll, tokens, norm, jnp.logical_not(valid))
+        return (weights, slots, averages), UpdateMetrics(nll, tokens, norm, jnp.logical_not(valid))
 
     def _apply_gradients(self, state: State, gradients: Arrays, learning_rate: Any) -> State:
         """Return the state after the optimizer's update and the averaging."""

@@ -53,7 +53,7 @@ class Trainer:
         self._session = session
         self._position = position = session.position
         self._prefetcher = Prefetcher(
-            lambda stage, step, order, rows: stages[stage].batch(step, order, rows)
+            lambda stage, step, order, selection: stages[stage].batch(step, order, selection)
         )
         self._saver = Saver(session)
         resumed_at = position.step if self._saver.resume() else None
@@ -64,7 +64,7 @@ class Trainer:
         steps_per_epoch = [stage.steps_per_epoch for stage in stages]
         data_stages = session.config.data.stages
         self._schedule = TrainingSchedule(
-            session.training, data_stages, steps_per_epoch, session.components.learning_rate
+            session.training, data_stages, steps_per_epoch, session.components.compute_rate
         )
         if resumed_at is not None and self._schedule.is_complete(position):
             session.console.print(
@@ -122,8 +122,8 @@ class Trainer:
                     # Get the next batch.
                     self._enter_stage()
                     rate = schedule.learning_rate(position)
-                    rows = session.train_step.local_rows
-                    batch, dropout = self._get_batch(position.step + 1, rows)
+                    selection = session.train_step.local_rows
+                    batch, dropout = self._get_batch(position.step + 1, selection)
                     # Update.
                     update = self._memory.update(batch, rate, dropout, guard.norm_limit)
                     position.step += 1
@@ -193,10 +193,10 @@ class Trainer:
         stops = self._coordinator.stop_signal is not None
         return stops and not self._evaluations.is_evaluation_due()
 
-    def _get_batch(self, number: int, rows: RowSelection | None = None) -> tuple[Batch, float]:
+    def _get_batch(self, number: int, selection: RowSelection | None = None) -> tuple[Batch, float]:
         """Return the batch of an update, counted from 1, and its share of the dropout rates."""
         position, step = self._position, number - 1
-        address = position.stage, step - position.stage_step, position.order, rows
+        address = position.stage, step - position.stage_step, position.order, selection
         return self._prefetcher.get(address), self._schedule.dropout_share(position, step)
 
     def _enter_stage(self) -> None:

@@ -11,7 +11,7 @@ from nmt.errors import UserError
 from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.saver import Checkpoint, Saver
 from nmt.training.session import Session
-from nmt.training.train_step import Update
+from nmt.training.train_step import UpdateMetrics
 
 
 class OutOfMemoryRecovery:
@@ -23,7 +23,7 @@ class OutOfMemoryRecovery:
 
     def update(
         self, batch: Batch, learning_rate: float, dropout_share: float, norm_limit: float
-    ) -> Update:
+    ) -> UpdateMetrics:
         """Make the next update: see `TrainStep.update`.
 
         The first update of each shape is waited for, since some devices report a lack of memory

@@ -39,7 +39,7 @@ from nmt.text.cleaning import clean_text
 from nmt.text.context import split_context
 from nmt.text.source_words import SourceWords
 
-_MOST_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
+_MAX_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
@@ -168,7 +168,7 @@ def _make_noise(config: Config, tokenizer: Tokenizer) -> RowNoise | None:
         return None
     tags = list_tags(config.data)
     changes = BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed)
-    processes = min(_MOST_NOISE_WORKERS, cores() // 2) if gpus() else 0
+    processes = min(_MAX_NOISE_WORKERS, cores() // 2) if gpus() else 0
     return NoiseWorkers(changes, processes) if processes else changes
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from nmt.data.batches import Batch
 from nmt.training.schedule import TrainingSchedule
 from nmt.training.session import Session
-from nmt.training.train_step import Update
+from nmt.training.train_step import UpdateMetrics
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class ReportWindow:
 
     def reset(self) -> None:
         """Start a new window."""
-        self._updates: list[Update] = []
+        self._updates: list[UpdateMetrics] = []
         self._tokens = 0  # on both sides
         self._positions = 0  # on both sides
         self._seconds = 0.0
 
-    def add(self, update: Update, batch: Batch) -> None:
+    def add(self, update: UpdateMetrics, batch: Batch) -> None:
         """Add an update, and the rows of its batch that this process built."""
         self._updates.append(update)
         for side in ("source_segments", "target_segments"):

@@ -23,14 +23,14 @@ class TrainingSchedule:
         training: limits, rates and intervals.
         stages: when each stage of the run ends; empty for a run of one stage.
         steps_per_epoch: updates in an epoch of each stage, one at least.
-        rate: returns the learning rate of an update, called with the number of updates before it;
-            None: the configured schedule.
+        compute_rate: returns the learning rate of an update, called with the number of updates
+            before it; None: the configured schedule.
     """
 
     training: TrainingConfig
     stages: Sequence[StageConfig]
     steps_per_epoch: Sequence[int]
-    rate: Callable[[int], Any] | None = None
+    compute_rate: Callable[[int], Any] | None = None
 
     def epochs(self, position: Position, step: int) -> float:
         """Return the epochs made up to ``step``, an update of the current stage."""
@@ -46,10 +46,10 @@ class TrainingSchedule:
         """Return the learning rate of the next update.
 
         Raises:
-            UserError: `rate` returns something else.
+            UserError: `compute_rate` returns something else.
         """
-        if self.rate is not None:
-            return _check_rate(self.rate(position.step), position.step)
+        if self.compute_rate is not None:
+            return _check_rate(self.compute_rate(position.step), position.step)
         return learning_rate(self.training, position.step + 1, self.progress(position))
 
     def dropout_share(self, position: Position, step: int) -> float:

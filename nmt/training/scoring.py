@@ -75,11 +75,11 @@ def fit_confidence(session: Session, corpus: Corpus) -> None:
     With too few dev pairs, they are those of the run that it started from, if both have the same
     vocabulary.
     """
-    from nmt.inference.quality_fitting import LEAST_PAIRS, fit_run
+    from nmt.inference.quality_fitting import MIN_PAIRS, fit_run
 
     training = session.config.training
     has_start = training.start_from is not None and not training.new_vocabulary
-    if has_start and len(corpus.dev) < LEAST_PAIRS and _copy_confidence(session):
+    if has_start and len(corpus.dev) < MIN_PAIRS and _copy_confidence(session):
         return
     began = time.monotonic()
     engine = "keras" if gpus() else "auto"

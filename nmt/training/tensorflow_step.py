@@ -27,7 +27,7 @@ from nmt.training.process_group import ProcessGroup
 from nmt.training.tensorflow_gradients import Gradients
 from nmt.training.tensorflow_replicas import Replicas
 from nmt.training.train_step import (
-    Update,
+    UpdateMetrics,
     check_state_names,
     list_state_names,
     make_dropout_key,
@@ -119,7 +119,7 @@ class TensorFlowStep:
         number: int,
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
-    ) -> Update:
+    ) -> UpdateMetrics:
         """See `TrainStep.update`."""
         local = self.local_rows is not None
         arguments = (
@@ -136,7 +136,7 @@ class TensorFlowStep:
             is_atomic = self._replicas.count == 1 and self._config.jit_compile == "on"
             self._is_intact = self._is_intact and is_atomic
             raise
-        return Update(*self._replicas.local_results(measured))
+        return UpdateMetrics(*self._replicas.local_results(measured))
 
     def gradient_norms(
         self, batch: Batch, number: int, dropout_share: float = 1.0
@@ -168,7 +168,7 @@ class TensorFlowStep:
 
     def _replica_update(
         self, batch: Any, learning_rate: Any, number: Any, share: Any, norm_limit: Any
-    ) -> Update:
+    ) -> UpdateMetrics:
         *gradients, nll, tokens = self._replica_gradients(batch, number, share)
         norm, factor, valid, applies = self._compiled_check(gradients, nll, tokens, norm_limit)
         arguments = (valid, applies, gradients, factor, learning_rate)
@@ -177,7 +177,7 @@ class TensorFlowStep:
         else:
             # Outside the program that XLA compiles: inside, a branch would copy all variables.
             tf.cond(valid, lambda: self._compiled_apply(*arguments), lambda: tf.constant(False))
-        return Update(nll, tokens, norm, tf.logical_not(valid))
+        return UpdateMetrics(nll, tokens, norm, tf.logical_not(valid))
 
     def _check(self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any) -> Any:
         """Return norm, factor, whether the update is valid, and whether the optimizer runs."""

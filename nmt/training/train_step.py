@@ -21,7 +21,7 @@ from nmt.model.dropout import DropoutKey, fold
 from nmt.training.process_group import ProcessGroup
 
 
-class Update(NamedTuple):
+class UpdateMetrics(NamedTuple):
     """Measurements of one update: device scalars, which only a report reads."""
 
     nll: Any  # nats, summed over target tokens
@@ -46,7 +46,7 @@ class TrainStep(Protocol):
         number: int,
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
-    ) -> Update:
+    ) -> UpdateMetrics:
         """Update the weights; skip the update if its loss or gradient is not finite, or too large.
 
         Args:

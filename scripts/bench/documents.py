@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TAGS = ("b", "i", "a", "span")
 PAGE_BYTES = 1_000_000
-MOST_WORDS = 4  # inside of one tag
+MAX_WORDS = 4  # inside of one tag
 TRIES = 10  # tags for each hand-aligned pair
 
 
@@ -83,7 +83,7 @@ def add_tags(text: str, rng: random.Random) -> MarkedText:
     ranges: list[tuple[int, int]] = []
     for _ in range(rng.randint(1, 3)):
         first = rng.randrange(len(words))
-        last = min(first + rng.randint(1, MOST_WORDS), len(words))
+        last = min(first + rng.randint(1, MAX_WORDS), len(words))
         if all(b <= first or last <= a or (a <= first and last <= b) for a, b in ranges):
             ranges.append((first, last))
     ranges.sort(key=lambda each: (each[0], -each[1]))
@@ -179,7 +179,7 @@ def measure_places(
         ]
         for _ in range(TRIES):
             first = rng.randrange(len(source_words))
-            last = min(first + rng.randint(1, MOST_WORDS), len(source_words))
+            last = min(first + rng.randint(1, MAX_WORDS), len(source_words))
             inside = range(first, last)
             surely = {t for s, t in pair.sure if s in inside}
             if not surely:

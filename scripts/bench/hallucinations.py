@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         UserError: the run or its corpus cannot be read, or its model is not a transformer.
     """
-    from nmt.analysis.explaining.explanation import LEAST_SUPPORT
+    from nmt.analysis.explaining.explanation import MIN_SUPPORT
     from nmt.inference.translator import Translator
     from nmt.runs.corpus import read_corpus
     from nmt.runs.folder import RunFolder
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> None:
     chosen = float(np.quantile(words[0], FALSE_ALARMS))
     for name, limit in (
         (f"{FALSE_ALARMS:.0%} of real dev words", chosen),
-        ("LEAST_SUPPORT", LEAST_SUPPORT),
+        ("MIN_SUPPORT", MIN_SUPPORT),
         ("zero", 0.0),
     ):
         shares = " | ".join(f"{(support < limit).mean():.1%}" for support in words)
@@ -133,7 +133,7 @@ def measure(engine: KerasEngine, tokenizer: Tokenizer, pairs: Sequence[Pair]) ->
     from nmt.data.tokenizer import BOS, EOS
     from nmt.text.cleaning import clean_text
 
-    run_batch = engine.make_once(make_contributions)
+    run_batch = engine.cached(make_contributions)
     sides = zip(
         *((clean_text(pair.source), clean_text(pair.target)) for pair in pairs), strict=True
     )

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 DETERMINERS = "a an the my your his her its our their this that".split()
 NOUN_SHARE = 0.1  # of the occurrences of a noun, after a determiner
-LEAST_COUNT = 2  # occurrences in the training sentences
-LEAST_LETTERS = 3
-LEAST_PROBABILITY = 0.05  # of a translation of a word
+MIN_COUNT = 2  # occurrences in the training sentences
+MIN_LETTERS = 3
+MIN_PROBABILITY = 0.05  # of a translation of a word
 
 
 def main() -> None:
@@ -112,9 +112,9 @@ def list_nouns(texts: Sequence[str]) -> set[str]:
     return {
         word
         for word, count in after_determiner.items()
-        if counts[word] >= LEAST_COUNT
+        if counts[word] >= MIN_COUNT
         and count >= NOUN_SHARE * counts[word]
-        and len(word) >= LEAST_LETTERS
+        and len(word) >= MIN_LETTERS
         and not word.endswith("s")
     }
 
@@ -136,7 +136,7 @@ def choose_terms(
         for linked, word in link_words(tokenizer, lexicon, source, target):
             term = linked.lower()
             is_plural = term.endswith("s")
-            if len(term) >= LEAST_LETTERS and not is_plural and word in nouns:
+            if len(term) >= MIN_LETTERS and not is_plural and word in nouns:
                 targets[term][word] += 1
     ranked = {
         term: counts.most_common()[-1 if arguments.rare else 0][0]
@@ -167,7 +167,7 @@ def link_words(
     by_word = means @ (columns / np.maximum(columns.sum(0), 1e-9))  # [target words, source words]
     for column, (begin, end) in enumerate(words[0]):
         row = int(by_word[:, column].argmax())
-        if int(by_word[row].argmax()) == column and by_word[row, column] >= LEAST_PROBABILITY:
+        if int(by_word[row].argmax()) == column and by_word[row, column] >= MIN_PROBABILITY:
             yield source[begin:end], target[slice(*words[1][row])]
 
 

@@ -90,7 +90,7 @@ def test_too_few_pairs_have_no_phrases(pairs: list[Pair]) -> None:
 
 def test_of_many_pairs_a_sample_is_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = extract_phrases(sentences())
-    monkeypatch.setattr(phrases, "_MOST_CELLS", 4000)
+    monkeypatch.setattr(phrases, "_MAX_CELLS", 4000)
     sample = extract_phrases(sentences())
     assert sample
     assert sample != whole

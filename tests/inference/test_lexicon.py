@@ -41,7 +41,7 @@ def test_an_unknown_target_token_is_a_copy() -> None:
 
 
 def test_a_sample_of_many_pairs_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexicon, "MOST_PAIRS", 100)
+    monkeypatch.setattr(lexicon, "MAX_PAIRS", 100)
     sources, targets = translated_pairs()
     learned = Lexicon.train(sources, targets)
     same = Lexicon.train(sources, targets)
@@ -64,7 +64,7 @@ def test_of_long_pairs_as_many_are_read_as_fit_into_memory(
         return make_keys(source, target)
 
     monkeypatch.setattr(lexicon, "_make_keys", count_cells)
-    monkeypatch.setattr(lexicon, "_MOST_CELLS", 2000)
+    monkeypatch.setattr(lexicon, "_MAX_CELLS", 2000)
     Lexicon.train(*translated_pairs())
     assert 1900 < sum(read) <= 2000
 

@@ -20,7 +20,7 @@ from nmt.inference.features import SENTENCE_FEATURES, Features, WordFeatures
 from nmt.inference.lexicon import LEXICON_FILE, Lexicon
 from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.quality_fitting import (
-    LEAST_PAIRS,
+    MIN_PAIRS,
     ScoredTranslation,
     change_pairs,
     correlate,
@@ -156,7 +156,7 @@ def test_the_same_pairs_and_seed_give_the_same_fit(
 
 
 def test_few_pairs_are_refused(parrot: Translator) -> None:
-    with pytest.raises(UserError, match=f"needs {LEAST_PAIRS} dev pairs that fit into rows, got 3"):
+    with pytest.raises(UserError, match=f"needs {MIN_PAIRS} dev pairs that fit into rows, got 3"):
         fit_quality(parrot, known_pairs()[:3], None)
 
 
@@ -176,7 +176,7 @@ def test_training_leaves_a_lexicon_and_says_why_there_is_no_confidence(
 def test_a_run_gets_both_files(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quality_fitting, "LEAST_PAIRS", 10)
+    monkeypatch.setattr(quality_fitting, "MIN_PAIRS", 10)
     folder = RunFolder(shutil.copytree(tiny_run, tmp_path / "run"))
     (folder.path / LEXICON_FILE).unlink()
     corpus = read_corpus(folder, lambda line: None)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-MOST_MEMORY = 64  # MiB, to write the table
+MAX_MEMORY = 64  # MiB, to write the table
 BATCHES = 200  # compared, at even intervals of an epoch
 SETTINGS = (
     *("data.source_language=es", "data.target_language=en", "data.dev=1000", "data.test=1000"),
@@ -62,7 +62,7 @@ def main() -> None:
     print(f"| pairs in the training split | {iterator.pairs:,} | {file_.pairs:,} |")
     print(f"| digest of {BATCHES} batches | {iterator.digest[:12]} | {file_.digest[:12]} |")
     is_same = (iterator.pairs, iterator.digest) == (file_.pairs, file_.digest)
-    sys.exit(0 if is_same and iterator.spooling_memory < MOST_MEMORY else 1)
+    sys.exit(0 if is_same and iterator.spooling_memory < MAX_MEMORY else 1)
 
 
 def draw(count: int) -> Iterator[tuple[str, str]]:

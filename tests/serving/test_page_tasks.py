@@ -15,16 +15,16 @@ pytest_plugins = ("pages",)
 pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
 
 
-_MOST_STOPS = 40  # of the Tab key, on the whole page
+_MAX_STOPS = 40  # of the Tab key, on the whole page
 
 
 def tab_to(page: Any, target: Any, key: str = "Tab") -> None:
     """Press Tab, or another key, until an element has the focus."""
-    for _ in range(_MOST_STOPS):
+    for _ in range(_MAX_STOPS):
         if target.evaluate("element => element === document.activeElement"):
             return
         page.keyboard.press(key)
-    raise AssertionError(f"{_MOST_STOPS} times {key} do not reach {target}")
+    raise AssertionError(f"{_MAX_STOPS} times {key} do not reach {target}")
 
 
 def words(page: Any) -> Any:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.text.context import (
     CONTEXT_MARK,
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     NO_CONTEXT,
     PreviousSentences,
     add_context,
@@ -28,7 +28,7 @@ def test_a_context_is_separated_from_its_text(text: str, previous: list[str]) ->
     context, sentence = split_context(extended)
     assert context + sentence == extended
     assert sentence == text
-    assert len(context) <= MOST_CHARACTERS
+    assert len(context) <= MAX_CHARACTERS
     assert remove_context(extended) == text
 
 
@@ -46,10 +46,10 @@ def test_of_a_long_context_the_end_stays_in_whole_words() -> None:
 
 
 def test_of_a_long_context_no_mark_stays_without_its_sentence() -> None:
-    spaceless = "好" * MOST_CHARACTERS + "。"
+    spaceless = "好" * MAX_CHARACTERS + "。"
     context, _ = split_context(add_context("你好。", [spaceless]))
-    assert context == f"{spaceless} {CONTEXT_MARK} "[-MOST_CHARACTERS:]
-    word, short = "x" * MOST_CHARACTERS, "Ana ríe."
+    assert context == f"{spaceless} {CONTEXT_MARK} "[-MAX_CHARACTERS:]
+    word, short = "x" * MAX_CHARACTERS, "Ana ríe."
     assert split_context(add_context("fin", [word]))[0] == ""
     assert split_context(add_context("fin", [word, short]))[0] == f"{short} {CONTEXT_MARK} "
 

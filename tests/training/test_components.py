@@ -165,10 +165,10 @@ def test_other_objects_are_refused_before_anything_is_read(
 
 def test_the_rate_of_an_optimizer_is_the_schedule_unless_there_is_one() -> None:
     constant = Components(optimizer=keras.optimizers.SGD(0.25))
-    assert constant.learning_rate is not None
-    assert constant.learning_rate(7) == 0.25
+    assert constant.compute_rate is not None
+    assert constant.compute_rate(7) == 0.25
     falling = keras.optimizers.schedules.PiecewiseConstantDecay([2], [0.5, 0.125])
-    rate = Components(optimizer=keras.optimizers.SGD(falling)).learning_rate
+    rate = Components(optimizer=keras.optimizers.SGD(falling)).compute_rate
     assert rate is not None
     assert [float(rate(step)) for step in (0, 3)] == [0.5, 0.125]
 
@@ -178,9 +178,9 @@ def test_the_rate_of_an_optimizer_is_the_schedule_unless_there_is_one() -> None:
     def find_rate() -> float:
         return 0.75
 
-    called = Components(optimizer=keras.optimizers.SGD(find_rate)).learning_rate
+    called = Components(optimizer=keras.optimizers.SGD(find_rate)).compute_rate
     assert called is not None
     assert called(3) == 0.75
-    assert Components(constant.optimizer, schedule).learning_rate is schedule
-    assert AS_CONFIGURED.learning_rate is None
+    assert Components(constant.optimizer, schedule).compute_rate is schedule
+    assert AS_CONFIGURED.compute_rate is None
     assert AS_CONFIGURED.names == {}

@@ -19,7 +19,7 @@ from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
 from nmt.training.report import ReportWindow
 from nmt.training.schedule import TrainingSchedule
-from nmt.training.train_step import Update
+from nmt.training.train_step import UpdateMetrics
 
 BATCH = {
     "source_segments": np.array([[1, 1, 0, 0]]),
@@ -28,12 +28,12 @@ BATCH = {
 }
 
 
-def applied(nll: float = 6.0, norm: float = 1.0) -> Update:
-    return Update(nll=nll, tokens=3.0, gradient_norm=norm, skipped=False)
+def applied(nll: float = 6.0, norm: float = 1.0) -> UpdateMetrics:
+    return UpdateMetrics(nll=nll, tokens=3.0, gradient_norm=norm, skipped=False)
 
 
-def skipped(norm: float = math.nan) -> Update:
-    return Update(nll=math.nan, tokens=3.0, gradient_norm=norm, skipped=True)
+def skipped(norm: float = math.nan) -> UpdateMetrics:
+    return UpdateMetrics(nll=math.nan, tokens=3.0, gradient_norm=norm, skipped=True)
 
 
 class Case:
@@ -58,7 +58,7 @@ class Case:
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         self.written[name] = json.loads(json.dumps(content))
 
-    def add(self, *updates: Update) -> None:
+    def add(self, *updates: UpdateMetrics) -> None:
         for update in updates:
             self.position.step += 1
             self.guard.add(update)

@@ -21,7 +21,7 @@ class Layout:
         self.calls: list[tuple[int, bool]] = []
         self.laid_out = threading.Semaphore(0)
 
-    def __call__(self, stage: int, step: int, order: int, local_rows: RowSelection | None) -> Batch:
+    def __call__(self, stage: int, step: int, order: int, selection: RowSelection | None) -> Batch:
         here = threading.current_thread() is threading.main_thread()
         if step == 13:
             raise OSError("a damaged shard")
@@ -51,7 +51,7 @@ def test_another_batch_than_was_expected_is_laid_out_anew(
     np.testing.assert_array_equal(batch["address"], address[:3])
 
 
-def test_other_places_are_laid_out_anew() -> None:
+def test_another_selection_of_rows_is_laid_out_anew() -> None:
     layout = Layout()
     with Prefetcher(layout) as prefetcher:
         prefetcher.get((0, 0, 0, np.arange))
@@ -81,7 +81,7 @@ def test_outside_of_its_context_nothing_is_laid_out_ahead() -> None:
 def test_no_two_batches_are_laid_out_at_once() -> None:
     busy = threading.Lock()
 
-    def build(stage: int, step: int, order: int, local_rows: RowSelection | None) -> Batch:
+    def build(stage: int, step: int, order: int, selection: RowSelection | None) -> Batch:
         assert busy.acquire(blocking=False)
         time.sleep(0.01)  # seconds, in which the other thread could begin
         busy.release()

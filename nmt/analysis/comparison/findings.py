@@ -8,8 +8,8 @@ from nmt.analysis.comparison.stored import METRIC
 from nmt.inference.significance import correct_p_values, format_p
 
 _STRICT = 0.01  # significance level of noise, n-grams and coverage, as each adds tests
-_MOST_NGRAMS = 5  # that a sentence names
-_MOST_ARRAYS = 3
+_MAX_NGRAMS = 5  # that a sentence names
+_MAX_ARRAYS = 3
 _NO_DIFFERENCE = "no significant difference"
 
 
@@ -115,7 +115,7 @@ def _describe_leads(pair: PairResult) -> list[str]:
     sentences = []
     for leader in (0, 1):
         leads = [lead for lead in pair.leads if lead.leader == leader and lead.p_value <= _STRICT][
-            :_MOST_NGRAMS
+            :_MAX_NGRAMS
         ]
         if leads:
             listed = "; ".join(
@@ -157,8 +157,8 @@ def _describe_weights(pair: PairResult) -> list[str]:
     first, second = _names(pair)
     if not weights.changed:
         return [f"The weights of {second} and {first} are the same."]
-    listed = ", ".join(name for name, _ in weights.changed[:_MOST_ARRAYS])
-    more = len(weights.changed) - _MOST_ARRAYS
+    listed = ", ".join(name for name, _ in weights.changed[:_MAX_ARRAYS])
+    more = len(weights.changed) - _MAX_ARRAYS
     return [
         f"{weights.identical} of {weights.arrays} arrays of weights are the same in both; "
         f"different: {listed}{f' and {more} more' if more > 0 else ''}."

@@ -33,9 +33,9 @@ from nmt.startup.quiet import quiet_start
 
 Array = NDArray[Any]
 
-_LEAST = 2  # evaluations
-_LEAST_SLICE = 10  # sentences of a kind that is listed
-LEAST_RIGHT = 5  # sentences of a kind that are right at the end, for it to be ranked
+_MIN_EVALUATIONS = 2  # evaluations
+_MIN_SLICE = 10  # sentences of a kind that is listed
+MIN_RIGHT = 5  # sentences of a kind that are right at the end, for it to be ranked
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ def list_slices(history: History, slices: Sequence[Slice]) -> list[SliceProgress
     """
     progress = []
     for each in slices:
-        if each.size >= _LEAST_SLICE:
+        if each.size >= _MIN_SLICE:
             shares = history.right[:, each.members].mean(1)
             reached = np.flatnonzero(shares >= shares[-1] / 2)
-            is_ranked = history.right[-1, each.members].sum() >= LEAST_RIGHT
+            is_ranked = history.right[-1, each.members].sum() >= MIN_RIGHT
             half = int(history.steps[reached[0]]) if is_ranked else None
             progress.append(SliceProgress(each, shares.tolist(), half))
     last = max(history.steps) + 1
@@ -136,11 +136,11 @@ def read_history(run: RunFolder, threshold: float) -> History:
         UserError: it kept those of fewer than two evaluations, or they are damaged.
     """
     records = read_dev_outputs(run)
-    if len(records) >= _LEAST:
+    if len(records) >= _MIN_EVALUATIONS:
         steps, pairs, outputs = _read_records(records)
         return make_history(DEV_OUTPUTS_FILE, pairs, steps, outputs, threshold, _language(run))
     paths = sorted(run.samples.glob("step_*.tsv"))
-    if len(paths) < _LEAST:
+    if len(paths) < _MIN_EVALUATIONS:
         raise UserError(
             f"{run.path} has translations of {max(len(records), len(paths))} evaluations, and a "
             "history needs two: give --checkpoints to translate with the checkpoints that it kept"
@@ -222,7 +222,7 @@ def translate_history(run: RunFolder, threshold: float, folder: Path, console: C
     """
     check_model_class(run)
     steps = run.checkpoints.steps()
-    if len(steps) < _LEAST:
+    if len(steps) < _MIN_EVALUATIONS:
         raise UserError(
             f"{run.path} has {len(steps)} complete checkpoints, and a history needs two: train "
             "with a larger training.keep_checkpoints"

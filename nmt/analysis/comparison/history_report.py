@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from nmt.analysis.comparison.history import LEAST_RIGHT, History, Progress, SliceProgress
+from nmt.analysis.comparison.history import MIN_RIGHT, History, Progress, SliceProgress
 from nmt.analysis.comparison.page import make_page, render_figure, render_listing
 from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.tables import Listing
@@ -85,7 +85,7 @@ def list_tables(
     ]
     kinds_note = (
         "In the order in which they were learned: the update by which half of the final share was "
-        f"right (–: fewer than {LEAST_RIGHT} sentences are)."
+        f"right (–: fewer than {MIN_RIGHT} sentences are)."
     )
     kinds_header = ["where …", "sentences", "half by update", "right at the end", "forgotten"]
     return [

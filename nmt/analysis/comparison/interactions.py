@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 LEAST = 10  # sentences inside and outside of a slice that is tested
 ALPHA = 0.05  # a corrected p-value below it is significant
-_MOST_FINDINGS = 4
+_MAX_FINDINGS = 4
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def choose_findings(
     remaining = [result for result in results if result.is_significant and result.test]
     covered = np.zeros(len(first.counts), bool)
     number_of_tests = sum(result.test is not None for result in results)
-    while remaining and len(chosen) < _MOST_FINDINGS:
+    while remaining and len(chosen) < _MAX_FINDINGS:
         best = max(remaining, key=lambda result: result.test.evidence if result.test else 0.0)
         chosen.append(best)
         covered |= best.slice.members

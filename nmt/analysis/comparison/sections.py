@@ -17,7 +17,7 @@ from nmt.inference.significance import format_p
 _CHANGES = 10  # sentences with the largest wins, and as many losses
 _NGRAMS = 15
 _GAPS = 8  # sentences with omissions or additions
-_MOST_SHOWN = 300  # characters of a cell
+_MAX_SHOWN = 300  # characters of a cell
 
 
 class Example(NamedTuple):
@@ -196,7 +196,7 @@ def format_cell(p_value: float) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _list_changes(analysis: Analysis, pair: PairResult) -> list[Section]:

@@ -18,7 +18,7 @@ from nmt.text.words import find_words
 Array = NDArray[Any]
 
 _ORDERS = (1, 2, 3)  # words of an n-gram
-_LEAST_LEAD = 3  # sentences by which one system leads, for an n-gram that is listed
+_MIN_LEAD = 3  # sentences by which one system leads, for an n-gram that is listed
 _EXAMPLES = 2
 
 
@@ -122,7 +122,7 @@ def _rank_leads(
             strict=True,
         )
     )
-    leads = {n: c for n, c in candidates.items() if abs(c[0] - c[1]) >= _LEAST_LEAD}
+    leads = {n: c for n, c in candidates.items() if abs(c[0] - c[1]) >= _MIN_LEAD}
     ordered = sorted(leads, key=lambda ngram: (sign_test(*leads[ngram]), len(ngram), ngram))
     ranked: list[tuple[str, ...]] = []
     covered: set[tuple[str, ...]] = set()  # all parts of those that are ranked

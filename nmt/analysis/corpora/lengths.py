@@ -11,7 +11,7 @@ from nmt.data.splitting import Pair
 
 _PERCENTILES = (50, 95, 99, 100)
 _BAR = 40  # characters of the longest bar
-_MOST_BARS = 20
+_MAX_BARS = 20
 
 
 class Lengths:
@@ -48,12 +48,12 @@ class Lengths:
         The last bar holds all lengths above the 99th percentile.
         """
         lengths = self.characters[:, 0]
-        width = max(1, int(-(-np.percentile(lengths, 99) // _MOST_BARS)))
-        bins = np.minimum(lengths // width, _MOST_BARS)
+        width = max(1, int(-(-np.percentile(lengths, 99) // _MAX_BARS)))
+        bins = np.minimum(lengths // width, _MAX_BARS)
         counts = np.bincount(bins)
         lines = []
         for i in range(int(bins.min()), len(counts)):
-            last = f"{i * width + width - 1}" if i < _MOST_BARS else "…"
+            last = f"{i * width + width - 1}" if i < _MAX_BARS else "…"
             bar = "█" * round(_BAR * counts[i] / counts.max())
             lines.append(f"{i * width:>6}–{last:<6} {counts[i]:>9,} {bar}")
         return lines

@@ -31,7 +31,7 @@ from nmt.inference.segments import Segment, show_spans
 from nmt.inference.translator import Translator
 
 _FEATURE = "an explanation"  # what needs the Keras engine
-LEAST_SUPPORT = -0.1  # nats; of the words of real dev pairs, 5% have less: docs/inspecting.md
+MIN_SUPPORT = -0.1  # nats; of the words of real dev pairs, 5% have less: docs/inspecting.md
 
 
 class Share(NamedTuple):
@@ -89,7 +89,7 @@ class WordExplanation:
     @property
     def lacks_support(self) -> bool:
         """Whether the source does not speak for the word: the sign of a hallucination."""
-        return self.support < LEAST_SUPPORT
+        return self.support < MIN_SUPPORT
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def explain(
     source, tokens = np.append(segment.ids, EOS), trace.tokens(trace.finished[0])
     words = group_tokens(tokenizer, tokens)
     chosen = words if why is None else [_choose_word(words, why, segment.target_spans)]
-    scorer = engine.make_once(ForcedScorer)
+    scorer = engine.cached(ForcedScorer)
     pairs = _choose_others(partial(scorer.score_next, source), tokenizer, tokens, chosen, not_)
     continuations = [
         Continuation(tokens[: word.begin], ids)
@@ -196,7 +196,7 @@ def _measure_contributions(
 ) -> tuple[Contributions | None, str]:
     """Return the contributions to a translation and "", or None and the reason."""
     try:
-        measure = engine.make_once(make_contributions)
+        measure = engine.cached(make_contributions)
     except UserError as error:
         return None, str(error)
     [contributions] = measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])

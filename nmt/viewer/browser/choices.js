@@ -2,8 +2,8 @@
 
 export const VIEWS = { matrix: "matrix", lines: "lines", grid: "all heads" };
 export const UNITS = { tokens: "tokens", words: "words" };
-export const MOST_RUNS = 4; // side by side
-const RUNS = Array.from({ length: MOST_RUNS }, (_, i) => (i ? `run${i + 1}` : "run"));
+export const MAX_RUNS = 4; // side by side
+const RUNS = Array.from({ length: MAX_RUNS }, (_, i) => (i ? `run${i + 1}` : "run"));
 const TEXTS = ["sentence", "kind", "view", "unit", "split", "better"];
 
 export class Choices {

@@ -1,6 +1,6 @@
 // The form above the picture.
 
-import { MOST_RUNS, UNITS, VIEWS } from "./choices.js";
+import { MAX_RUNS, UNITS, VIEWS } from "./choices.js";
 import { headColour } from "./colours.js";
 import { choices, fill, fillChoices, make, select } from "./forms.js";
 
@@ -9,7 +9,7 @@ export class Controls {
   constructor(choose) {
     this.choose = choose;
     this.runs = []; // the displayed runs
-    this.fields = Array.from({ length: MOST_RUNS }, (_, i) =>
+    this.fields = Array.from({ length: MAX_RUNS }, (_, i) =>
       select(i ? `run${i + 1}` : "run", (value) => this.chooseRun(i, value)));
     this.runLabels = this.fields.map((field, i) =>
       make("label", {}, i ? `Run ${i + 1}` : "Run", field));
@@ -52,7 +52,7 @@ export class Controls {
       this.runLabels[i].hidden = i ? i >= runs.length : names.length < 2 && !runs[0];
       fill(field, i ? [["", "(none)"], ...options] : options, runs[i] ?? "");
     });
-    this.add.hidden = runs.length >= Math.min(MOST_RUNS, names.length);
+    this.add.hidden = runs.length >= Math.min(MAX_RUNS, names.length);
     this.sentenceLabel.hidden = sentences.length < 2 && !sentences[0].text;
     fill(this.sentence, sentences.map((one) => [one.id, one.text]), sentence.id);
   }

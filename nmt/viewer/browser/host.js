@@ -4,7 +4,7 @@
 // dashboards, and stores in runSelectionState which runs are ticked in Scalars, Images and Text. Which
 // are ticked in Time Series is stored nowhere, and no message tells of it.
 
-import { MOST_RUNS } from "./choices.js";
+import { MAX_RUNS } from "./choices.js";
 
 const NAME = "attention";
 const PREFIX = `p.${NAME}.`;
@@ -40,7 +40,7 @@ export function tickedRuns(hash, names) {
   try {
     const state = JSON.parse(atob(decodeURIComponent(part.split("=")[1])));
     const isTicked = (name) => state[name] ?? names.length <= ALL_TICKED;
-    return names.filter(isTicked).slice(0, MOST_RUNS);
+    return names.filter(isTicked).slice(0, MAX_RUNS);
   } catch {
     return []; // the user has changed the address
   }

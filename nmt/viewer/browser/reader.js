@@ -1,6 +1,6 @@
 // Reads from a source, each series of a sentence and each record once.
 
-import { MOST_RUNS } from "./choices.js";
+import { MAX_RUNS } from "./choices.js";
 
 // Begins the ids of sentences that no run has logged: "split/NAME/SENTENCE". The source computes their
 // attention.
@@ -30,7 +30,7 @@ export class Reader {
   // runs. runs: names; sentences: those of all these runs, each text once per run.
   find(names, id) {
     const named = names.map((name) => this.runs.find((run) => run.name === name)).filter(Boolean);
-    const runs = named.length ? named.slice(0, MOST_RUNS) : this.runs.slice(0, 1);
+    const runs = named.length ? named.slice(0, MAX_RUNS) : this.runs.slice(0, 1);
     if (!runs.length) return null;
     const sentences = [...runs[0].sentences];
     for (const { sentences: others } of runs.slice(1)) {

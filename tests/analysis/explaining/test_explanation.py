@@ -16,7 +16,7 @@ from conftest import RECURRENT
 from rich.console import Console
 
 from nmt import Translator
-from nmt.analysis.explaining.explanation import LEAST_SUPPORT, Explanation, explain
+from nmt.analysis.explaining.explanation import MIN_SUPPORT, Explanation, explain
 from nmt.analysis.explaining.page import describe, make_page
 from nmt.analysis.explaining.terminal import render
 from nmt.errors import UserError
@@ -70,7 +70,7 @@ def test_every_word_of_the_best_translation_is_explained(
         assert first >= word.log_prob - 1e-4
         inside = len(word.pieces) > 1
         assert len(word.prefix) == 1 + number + inside
-        assert word.lacks_support == (word.all_source.support < LEAST_SUPPORT)
+        assert word.lacks_support == (word.all_source.support < MIN_SUPPORT)
         assert word.source_share == pytest.approx(sum(s.contribution for s in word.source))
         assert math.isnan(word.prefix[-1].contrast) == inside  # its own pieces stay visible
         assert not any(math.isnan(share.contrast) for share in word.source)
