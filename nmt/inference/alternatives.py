@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.alignment import find_owners
-from nmt.inference.contract import BeamOptions, Engine
+from nmt.inference.contract import BeamOptions, Engine, stack_prefixes
 from nmt.inference.prefixes import crosses_word
 from nmt.inference.segments import Segment, show_spans
 from nmt.text.case import apply_case, copy_first_capital
@@ -80,7 +80,7 @@ def _find_first_tokens(
         [segments[i].ids for i in rows],
         np.array([len(prefixes[i]) + 2 for i in rows], np.int32),  # a token and the end mark
         BeamOptions(size, length_penalty=0.0, n_best=size),
-        _stack([prefixes[i] for i in rows]),
+        stack_prefixes([prefixes[i] for i in rows]),
     )
     return [
         _Candidate(i, np.append(prefixes[i], token).astype(np.int32))
@@ -104,7 +104,7 @@ def _complete_words(
         [segments[each.segment].ids for each in candidates],
         np.array(room, np.int32),
         BeamOptions(1, length_penalty=0.0),
-        _stack([each.tokens for each in candidates]),
+        stack_prefixes([each.tokens for each in candidates]),
     )
     begins = tokenizer.target.decode([each.tokens[:-1] for each in candidates])
     words = []
@@ -133,11 +133,3 @@ def _score(
         return []
     sources = [segments[word.segment].ids for word in words]
     return engine.score(sources, [word.tokens for word in words])
-
-
-def _stack(sequences: Sequence[np.ndarray]) -> np.ndarray:
-    """Return int32 [B, P] of sequences, with -1 after each: see `Engine.search`."""
-    stacked = np.full((len(sequences), max(map(len, sequences))), -1, np.int32)
-    for row, ids in zip(stacked, sequences, strict=True):
-        row[: len(ids)] = ids
-    return stacked

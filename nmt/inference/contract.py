@@ -212,6 +212,14 @@ def split_prefix(prefix: np.ndarray, count: int) -> list[np.ndarray]:
     return [row[row >= 0] for row in rows]
 
 
+def stack_prefixes(prefixes: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
+    """Return prefixes with -1 after each, int32 [B, P]: see `Engine.search`."""
+    stacked = np.full((len(prefixes), max(map(len, prefixes))), -1, np.int32)
+    for row, ids in zip(stacked, prefixes, strict=True):
+        row[: len(ids)] = ids
+    return stacked
+
+
 class Hypothesis(NamedTuple):
     """One output of a search, as ids."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.alignment import expand_slots, find_owners
-from nmt.inference.contract import BeamOptions, Engine, Hypothesis
+from nmt.inference.contract import BeamOptions, Engine, Hypothesis, stack_prefixes
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment
@@ -218,15 +218,12 @@ class TermForcer:
                 limits[n] = len(encoded[n]) + 1  # only the end mark follows
         if not fitting:
             return []
-        prefix = np.full((len(fitting), max(len(encoded[n]) for n in fitting)), -1, np.int32)
-        for row, n in zip(prefix, fitting, strict=True):
-            row[: len(encoded[n])] = encoded[n]
         results = search_without_loops(
             self._engine,
             [segments[candidates[n].number].ids for n in fitting],
             np.array([limits[n] for n in fitting], np.int32),
             self._options._replace(n_best=self._options.size),
-            prefix,
+            stack_prefixes([encoded[n] for n in fitting]),
         )
         best: dict[int, tuple[_Candidate, list[Hypothesis]]] = {}
         by_begin: dict[tuple[int, str], list[Hypothesis]] = defaultdict(list)
