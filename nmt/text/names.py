@@ -9,7 +9,8 @@ from pathlib import Path
 from nmt.text.scripts import POSSESSIVE, strip_accents
 
 _FILE = Path(__file__).with_name("names.txt")
-_WORDS_LINE = "# Also words"  # what follows this line are names that are ordinary words as well
+# Headings: all names follow, then those that are ordinary words as well, frequent ones of these.
+_NAMES, _WORDS, _FREQUENT = "# Spanish", "# Also words", "# Frequent words"
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
 
@@ -20,7 +21,7 @@ def is_name(word: str) -> bool:
     """
     name = POSSESSIVE.sub("", word)
     lower = name.lower()
-    return lower in _read_names() and not (name == lower and lower in _read_words())
+    return lower in _read_names(_NAMES) and not (name == lower and lower in _read_names(_WORDS))
 
 
 def may_be_name(word: str) -> bool:
@@ -33,29 +34,30 @@ def may_be_name(word: str) -> bool:
     return lower in bare_names and not (name == lower and lower in bare_words)
 
 
+def is_name_inside_sentence(word: str) -> bool:
+    """Whether a word has a capital and is a name that is also a frequent word, such as Rosa."""
+    name = POSSESSIVE.sub("", word)
+    return name.istitle() and name.lower() in _read_names(_FREQUENT)
+
+
 def is_laughter(word: str) -> bool:
     """Whether a word is laughter, such as jajaja."""
     return _LAUGHTER.fullmatch(word.lower()) is not None
 
 
 @cache
-def _read_names() -> frozenset[str]:
-    """Return all names, in lower case."""
-    lines = _FILE.read_text(encoding="utf-8").lower().splitlines()
-    return frozenset(" ".join(line for line in lines if not line.startswith("#")).split())
-
-
-@cache
-def _read_words() -> frozenset[str]:
-    """Return the names that are ordinary words as well, in lower case."""
-    lines = _FILE.read_text(encoding="utf-8").partition(_WORDS_LINE)[2].splitlines()[1:]
-    return frozenset(" ".join(lines).lower().split())
+def _read_names(heading: str) -> frozenset[str]:
+    """Return the names after a heading, in lower case."""
+    _, _, text = _FILE.read_text(encoding="utf-8").partition(heading)
+    lines = text.splitlines()[1:]
+    names = (line for line in lines if not line.startswith("#"))
+    return frozenset(" ".join(names).lower().split())
 
 
 @cache
 def _without_accents() -> tuple[frozenset[str], frozenset[str]]:
     """Return names and ordinary words without accents."""
     return (
-        frozenset(map(strip_accents, _read_names())),
-        frozenset(map(strip_accents, _read_words())),
+        frozenset(map(strip_accents, _read_names(_NAMES))),
+        frozenset(map(strip_accents, _read_names(_WORDS))),
     )

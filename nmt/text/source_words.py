@@ -18,7 +18,7 @@ from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
 from nmt.text.final_marks import CLAUSE_MARKS, DASH, ELLIPSIS, SLASH, list_unusual_marks
 from nmt.text.known_words import KnownWords
-from nmt.text.names import is_laughter, is_name, may_be_name
+from nmt.text.names import is_laughter, is_name, is_name_inside_sentence, may_be_name
 from nmt.text.scripts import PLAIN_WORD, POSSESSIVE
 from nmt.text.spans import make_overlap_test
 
@@ -33,6 +33,10 @@ _MAX_MARKS = 64  # characters that are read before a word: all, in a long line, 
 # Not after an initial, such as the R. of J. R. R. Tolkien.
 _BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
+# A word without a capital, other than an article: El Salvador, la Rosa, Buena Esperanza.
+_MAY_PRECEDE_NAME = re.compile(
+    r"(?<!\w)(?!(?:el|la|los|las|del|al|un|una|the|an|le|une|il|lo)\s)[^\W\d_A-ZÀ-ÖØ-Þ]+,?\s$"
+)
 _ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
 # Roman, after a word; not the initial of a name.
 _NUMERAL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ] )(?:[IVX]{2,}|[VX])(?!\w|\.\s*\w)")
@@ -184,20 +188,24 @@ class SourceWords:
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield where each unknown word begins and ends, and whether it begins a sentence.
 
-        Names that are too rare for a model to know their translations are unknown.
+        Names that are too rare for a model to know their translations are unknown, and so are words
+        that stand as names, such as Rosa.
         """
         is_kept = make_overlap_test(spans)
         for match in _WORD_OR_INITIALS.finditer(text):
             begin, end = match.span()
             lower = match[0].lower()
             count = self.counts.get(lower, 0)
-            if count >= _LEARNED_NAME or lower == match[0].upper():
+            is_rare, is_frequent_name = count < _LEARNED_NAME, is_name_inside_sentence(match[0])
+            if lower == match[0].upper() or not (is_rare or is_frequent_name):
                 continue
             before = text[max(0, begin - _MAX_MARKS) : begin]
             begins_sentence = bool(_BEGINS_SENTENCE.search(before))
             name = lower if begins_sentence else match[0]  # there, any word has a capital
-            is_rare_name = count > 0 and (is_name(name) or _has_inner_capital(match[0]))
-            if (is_rare_name or not self._is_known(lower)) and not is_kept(begin, end):
+            is_kept_name = is_name(name) or _has_inner_capital(match[0])
+            is_unknown = not self._is_known(lower) or (is_rare and count > 0 and is_kept_name)
+            stands_as_name = is_frequent_name and _MAY_PRECEDE_NAME.search(before)
+            if (is_unknown or stands_as_name) and not is_kept(begin, end):
                 yield begin, end, begins_sentence
 
     def _is_known(self, word: str) -> bool:

@@ -193,6 +193,16 @@ def test_at_the_beginning_of_a_sentence_letters_tell_a_name() -> None:
     assert names(few, "Etxeberria no está.") == []  # too few words to know what is usual
 
 
+def test_frequent_words_are_names_where_they_have_a_capital_inside_of_a_sentence() -> None:
+    frequent = "rosa clara salvador el la una buena a vi vive y".split()
+    known = SourceWords(dict.fromkeys(frequent, 99))
+    assert names(known, "Vi a Rosa y a Clara.") == ["Rosa", "Clara"]
+    assert names(known, "Vi a Rosa's") == ["Rosa"]
+    for text in ("Rosa vive", "vi la Rosa", "una rosa", "Buena Rosa", "el Salvador", "VI A ROSA"):
+        assert names(known, text) == [], text
+    assert known.correct("Vi a Rosa y a Clara.", []) == "Vi a Rosa y a Clara."
+
+
 def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:
     known = SourceWords({"rosa": 50, "pedro": 3, "pilar": 3, "vive": 9, "aquí": 9, "hola": 9})
     for name in ("Ana", "SOFÍA", "Sofia", "Bogotá", "jajaja", "Hahah"):
