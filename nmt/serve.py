@@ -68,8 +68,8 @@ def make_parser() -> argparse.ArgumentParser:
     option("--max-connections", int, 512, "most connections; further ones are refused")
     option("--max-work", int, 32768, "most work of a request: source tokens times beam")
     option("--max-body-kb", int, 256, "largest request, in KiB")
-    option("--max-sentences", int, 128, "most sentences of a request")
-    option("--max-characters", int, 5000, "most characters of a sentence")
+    option("--max-sentences", int, 128, "most texts of a request")
+    option("--max-characters", int, 5000, "most characters of a text")
     option("--max-document-kb", int, 4096, "largest document, in KiB")
     option("--max-documents", int, 2, "most documents translated at the same time")
     option("--document-timeout-s", float, 600, "most seconds to translate a document")
@@ -192,7 +192,7 @@ def run(arguments: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
-        raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
+        raise UserError(f"serving needs {error.name}: pip install 'nmt[serve]'") from error
     languages, path = run_folder.config.data.languages, arguments.corrections
     corrections = None if path is None else CorrectionFile(path, languages)
     translator = load_translator(arguments, run_folder)

@@ -75,7 +75,7 @@ def test_a_missing_package_names_the_extra(
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails
     monkeypatch.delitem(sys.modules, "nmt.serving.app", raising=False)
     message = refused("--run", tiny_run, "--port", "0")
-    assert message == f"serving needs {package}: pip install -e '.[serve]'"
+    assert message == f"serving needs {package}: pip install 'nmt[serve]'"
 
 
 def test_scores_of_a_run(tmp_path: Path) -> None:
