@@ -139,7 +139,8 @@ def _read_po(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[Bi
         line = entry.linenum - 1  # see `parse_po`
         # The first form is of one thing, the last of many; some languages have only one form.
         if len(forms) != 1:
-            yield BilingualText(line, entry.msgid, forms[0] if forms else entry.msgstr)
+            first = forms[min(forms)] if forms else entry.msgstr
+            yield BilingualText(line, entry.msgid, first)
         if forms:
             yield BilingualText(line, entry.msgid_plural, forms[max(forms)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from keras import ops
@@ -72,8 +73,12 @@ class Ensemble:
         )
 
     def capacity(self, state: State) -> Tensor:
-        """See `Decoder.capacity`."""
-        return self.models[0].capacity(state[0])
+        """See `Decoder.capacity`: the smallest one of the models."""
+        capacities = (
+            ops.cast(model.capacity(model_state), "int32")
+            for model, model_state in zip(self.models, state, strict=True)
+        )
+        return reduce(ops.minimum, capacities)
 
     def grow(self, state: State, positions: Tensor) -> State:
         """See `Decoder.grow`."""

@@ -19,6 +19,8 @@ from nmt.inference.forcing import count_pair_tokens
 from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
 
+_MAX_NATS = 700.0  # whose exponential is still a float
+
 
 @dataclass(frozen=True)
 class Perplexity:
@@ -45,7 +47,7 @@ class ScoredPairs:
     @property
     def perplexity(self) -> Perplexity:
         """Perplexity of all pairs that have a score."""
-        return perplexity([score for score in self.scores if score is not None])
+        return measure_perplexity([score for score in self.scores if score is not None])
 
     def as_json(self) -> dict[str, Any]:
         """Return the scores with every token for a file; null for a pair without a score."""
@@ -62,15 +64,14 @@ class ScoredPairs:
         }
 
 
-def perplexity(scores: Sequence[PairScore]) -> Perplexity:
+def measure_perplexity(scores: Sequence[PairScore]) -> Perplexity:
     """Return the perplexity of a scored corpus."""
     nats = -sum(score.log_prob for score in scores)
     tokens = sum(len(score.pieces) for score in scores)
     # The first token of every word carries the space before it; the end mark counts as a word.
     words = sum(1 + sum(piece.startswith("▁") for piece in score.pieces) for score in scores)
-    return Perplexity(
-        tokens, nats / tokens, math.exp(nats / tokens), math.exp(min(700.0, nats / words))
-    )
+    per_piece, per_word = (math.exp(min(nats / count, _MAX_NATS)) for count in (tokens, words))
+    return Perplexity(tokens, nats / tokens, per_piece, per_word)
 
 
 def score_with_progress(

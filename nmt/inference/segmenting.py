@@ -240,8 +240,8 @@ class Segmenter:
             if not whole and _SPEAKER.fullmatch(content):
                 read = read._replace(is_copied=True)
             spelling = self._speller.spell(read.slotted.text)
-            behind = add_context("", previous)
-            sentences.append(_Sentence(*read, spelling, tag, space + before, behind))
+            preceding = add_context("", previous)
+            sentences.append(_Sentence(*read, spelling, tag, space + before, preceding))
             if self.context and whole:
                 previous.append(to_context(self._reader.remove_brackets(clean_text(whole))))
             space = after

@@ -235,10 +235,10 @@ class SegmentWriter:
         pieces = self._tokenizer.pieces(segment.ids)
 
         def place(text: str, number: int) -> int:
-            """Return the place beside the target word of the source word before it, or after it.
+            """Return where to insert a slot: after the target word of the source word before it.
 
-            The word after it counts at the beginning, and if no space separates them, as after an
-            opening tag.
+            At the beginning, and if no space separates them, as after an opening tag: before the
+            target word of the source word after it.
             """
             slot = SLOTS[number]
             column = next(i for i, piece in enumerate(pieces) if slot in piece)
@@ -252,11 +252,13 @@ class SegmentWriter:
             is_before = neighbor < 0 or after.isalnum()
             if is_before:
                 neighbor = min((i for i in words if i > column), default=-1)
+            if neighbor < 0:
+                return len(text)
             known = [other for other in SLOTS if other in pieces[neighbor] and other in text]
             if known:
                 return text.index(known[0]) + (not is_before)
             rows = weights[:-1, neighbor]  # without the end mark
-            if neighbor < 0 or not len(rows):
+            if not len(rows):
                 return len(text)
             row = int(rows.argmax())
             [before] = self._tokenizer.decode([hypothesis.tokens[: row + (not is_before)]])

@@ -164,9 +164,18 @@ class BlockSizes(_Sizes):
 
     def __post_init__(self) -> None:
         _check_choices(
-            self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS, qk_norm=QK_NORMS
+            self,
+            norm=NORMS,
+            positions=POSITIONS,
+            activation=ACTIVATIONS,
+            qk_norm=QK_NORMS,
+            attention_kernel=KERNELS,
         )
-        _check_rates(dropout=self.dropout, ffn_dropout=self.ffn_dropout)
+        _check_rates(
+            dropout=self.dropout,
+            ffn_dropout=self.ffn_dropout,
+            attention_dropout=self.attention_dropout,
+        )
         _ = self.cross_attention, self.self_attention  # they check the other fields
         if self.positions in SINUSOIDAL and self.d_model % 2:
             raise ValueError(f"d_model must be even for sinusoidal positions, got {self.d_model}")
@@ -252,9 +261,9 @@ class RecurrentSizes(_Sizes):
 
     def __post_init__(self) -> None:
         _check_choices(self, cell=CELLS, attention=SCORES)
-        _check_rates(dropout=self.dropout)
-        if self.state_width % 2:
-            raise ValueError(f"state_width must be even, got {self.state_width}")
+        _check_rates(dropout=self.dropout, attention_dropout=self.attention_dropout)
+        if self.state_width < 2 or self.state_width % 2:
+            raise ValueError(f"state_width must be even and at least 2, got {self.state_width}")
         if self.attention != "cross" and self.num_heads != 1:
             raise ValueError(
                 f"attention={self.attention!r} needs num_heads=1, got {self.num_heads}"

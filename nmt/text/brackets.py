@@ -52,7 +52,7 @@ _ENCLOSED = re.compile(
 def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
     """Return the marks before a sentence, the sentence, and the marks after it.
 
-    A final mark behind the closing one moves into a sentence without a final mark: «Sí». → Sí.
+    A final mark after the closing one moves into a sentence without a final mark: «Sí». → Sí.
 
     Args:
         sentence: the sentence.
@@ -143,7 +143,7 @@ def _match_brackets(
         start = opened[place]
         del opened[place:]
         inside = sentence[start.end() : sign.start()]
-        separates = _separates_before(start) or _separates_behind(sign)
+        separates = _separates_before(start) or _separates_after(sign)
         if start[0][0] in signs and not separates and any(map(str.isalnum, inside)):
             yield start, sign
 
@@ -180,7 +180,7 @@ def _separates_before(opening: re.Match[str]) -> bool:
     )
 
 
-def _separates_behind(closing: re.Match[str]) -> bool:
+def _separates_after(closing: re.Match[str]) -> bool:
     """Whether a closing bracket is all that separates what is inside from what follows."""
     after = closing.string[closing.end() : closing.end() + 1]
     inner = closing.string[closing.start() - 1 : closing.start()]

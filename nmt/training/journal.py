@@ -48,7 +48,7 @@ class DevEvaluation:
 
 def perplexity(nll: float) -> float:
     """Return exp of the mean negative log-likelihood; infinity on overflow."""
-    return math.exp(nll) if nll < 700 else math.inf
+    return math.inf if nll >= 700 else math.exp(nll)
 
 
 class Journal:

@@ -114,6 +114,13 @@ def read(folder: Path, name: str, data: bytes) -> list[tuple[int, str, str]]:
         return list(read_translations(file, suffix, ("es", "en")))
 
 
+def test_the_first_plural_form_may_be_missing(tmp_path: Path) -> None:
+    entry = 'msgid ""\nmsgstr ""\n\nmsgid "%d gato"\nmsgid_plural "%d gatos"\n'
+    forms = 'msgstr[1] "%d cat"\nmsgstr[2] "%d cats"\n'
+    pairs = read(tmp_path, "a.po", f"{entry}{forms}".encode())
+    assert [pair[1:] for pair in pairs] == [("%d gato", "%d cat"), ("%d gatos", "%d cats")]
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_finished_translations_are_pairs(tmp_path: Path, name: str) -> None:
     data, expected = FILES[name]

@@ -67,8 +67,8 @@ def test_logits_are_means_of_log_probabilities() -> None:
     ],
 )
 def test_what_is_found_has_the_score_of_its_forced_decoding(beam: BeamOptions) -> None:
-    """Of models of several kinds, whose states are of no one shape."""
-    ensemble = engine(make_model(1), make_model(2, layers=2), recurrent(3))
+    """Of models of several kinds, whose states have several shapes; a recurrent one never grows."""
+    ensemble = engine(recurrent(3), make_model(1), make_model(2, layers=2))
     limits = np.array([9, 6, 12], np.int32)
     hypotheses = ensemble.search(SOURCES, limits, beam, NOTHING)
     outputs = [np.array(best[0].tokens[:-1], np.int32) for best in hypotheses]

@@ -510,7 +510,8 @@ def test_what_it_says_of_itself() -> None:
     [
         ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm', got 'rnn'"),
         ({"attention": "luong"}, "attention must be one of .*, got 'luong'"),
-        ({"state_width": 7}, "state_width must be even, got 7"),
+        ({"state_width": 7}, "state_width must be even and at least 2, got 7"),
+        ({"state_width": 0}, "state_width must be even and at least 2, got 0"),
         ({"num_heads": 2}, "attention='additive' needs num_heads=1, got 2"),
         ({"attention": "cross", "num_heads": 3}, "state_width=8 is not divisible by num_heads=3"),
     ],

@@ -743,7 +743,8 @@ def test_a_variant_that_is_saved_is_the_variant(name: str, tmp_path: Path) -> No
         ({"heads": "two"}, "heads must be one of .*, got 'two'"),
         ({"key_value_heads": 3}, "num_heads=2 is not divisible by key_value_heads=3"),
         ({"num_heads": 8, "positions": "rotary"}, "d_model / num_heads must be even for rotary"),
-        ({"attention_dropout": 1.5}, r"dropout must be in .*, got 1.5"),
+        ({"attention_dropout": 1.5}, r"^attention_dropout must be in .*, got 1.5"),
+        ({"attention_kernel": "flash"}, "^attention_kernel must be one of"),
     ],
 )
 def test_a_model_of_impossible_heads_is_refused(changes: dict[str, Any], message: str) -> None:

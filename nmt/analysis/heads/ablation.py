@@ -13,7 +13,7 @@ from keras import ops
 
 from nmt.data.splitting import Pair
 from nmt.inference.metrics import corpus_scores
-from nmt.inference.perplexity import perplexity
+from nmt.inference.perplexity import measure_perplexity
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 
@@ -109,7 +109,7 @@ def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str
     outputs = translator.translate([pair.source for pair in pairs], beam_size=1)
     references = [pair.target for pair in pairs]
     (bleu,) = corpus_scores(outputs, references, language=language, names=("BLEU",))
-    loss = perplexity(translator.score(pairs)).nats_per_piece
+    loss = measure_perplexity(translator.score(pairs)).nats_per_piece
     return HeadScores(loss, bleu.value, bleu.signature)
 
 
