@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nmt.config.command_line import run_hydra
-from nmt.data.splitting import TEST, evenly
+from nmt.data.splitting import TEST, sample_evenly
 from nmt.errors import exit_on_fixable_error
 from nmt.runs.resuming import job_config
 from nmt.startup.commands import set_up_training, warn_in_one_line
@@ -73,7 +73,7 @@ def print_scores(run: Run, console: Console) -> None:
     console.print(f"\ntest split, {len(pairs):,} sentences:")
     console.print("\n".join(run.evaluation.lines()))
     translated = list(zip(pairs, run.evaluation.outputs, strict=True))
-    for pair, output in evenly(translated, SAMPLES):
+    for pair, output in sample_evenly(translated, SAMPLES):
         console.print(f"\n  source     {pair.source}")
         console.print(f"  reference  {pair.target}\n  output     {output}")
 

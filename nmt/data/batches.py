@@ -40,7 +40,7 @@ class BatchPlan(ABC):
         pairs: pairs in the rows.
         skipped: pairs left out because they are longer than the longest row.
         steps_per_epoch: batches of an epoch, in which every pair occurs once.
-        tokens_per_epoch: tokens on both sides, end marks included.
+        tokens_per_epoch: tokens on both sides, EOS included.
         padding: share of positions without a token, on both sides, over an epoch.
     """
 
@@ -152,7 +152,7 @@ class Batches(BatchPlan):
     ) -> None:
         self._corpus = corpus
         self._seed = seed
-        source, target = corpus.source.lengths + 1, corpus.target.lengths + 1  # end marks
+        source, target = corpus.source.lengths + 1, corpus.target.lengths + 1  # EOS
         self._rows = pack(source, target, row_lengths, leaves_room=noise is not None)
         pairs = sum(len(rows.pairs) for rows in self._rows)
         super().__init__(
@@ -185,7 +185,7 @@ class Batches(BatchPlan):
         """See `BatchPlan.read_rows`."""
         packed = self._rows[shape_index]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
-        pairs = packed.pairs[ranges(begins, ends - begins)]
+        pairs = packed.pairs[concatenate_ranges(begins, ends - begins)]
         corpus = self._corpus
         return PackedRows(
             ends - begins,
@@ -199,14 +199,14 @@ def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
     """Return one side of the pairs with these indices."""
     begins = np.asarray(sequences.offsets[pairs])
     lengths = np.asarray(sequences.offsets[pairs + 1]) - begins
-    return Side(lengths, sequences.ids[ranges(begins, lengths)])
+    return Side(lengths, sequences.ids[concatenate_ranges(begins, lengths)])
 
 
 def lay_out(shape: tuple[int, int], rows: PackedRows) -> Batch:
     """Lay out pairs in rows, followed by empty rows.
 
-    The target is shifted here and nowhere else: ``target`` begins with the begin mark, and
-    ``labels`` ends with the end mark.
+    The target is shifted here and nowhere else: ``target`` begins with BOS, and
+    ``labels`` ends with EOS.
 
     Args:
         shape: rows R of the batch, and their length L in tokens.
@@ -219,7 +219,7 @@ def lay_out(shape: tuple[int, int], rows: PackedRows) -> Batch:
     """
     per_row, source, target, weights = rows
     row = np.repeat(np.arange(len(per_row)), per_row)  # [pairs]
-    segment = ranges(np.ones(len(per_row), np.int64), per_row)  # [pairs]
+    segment = concatenate_ranges(np.ones(len(per_row), np.int64), per_row)  # [pairs]
 
     def scatter(cells: np.ndarray, values: np.ndarray, dtype: type = np.int32) -> np.ndarray:
         """Return an array [R, L] with values in these cells, and 0 elsewhere."""
@@ -229,20 +229,22 @@ def lay_out(shape: tuple[int, int], rows: PackedRows) -> Batch:
 
     batch: Batch = {}
     for name, (bare, ids) in (("source", source), ("target", target)):
-        length = bare + 1  # with the end mark
+        length = bare + 1  # with EOS
         before = np.cumsum(length) - length  # tokens of all pairs before each pair
         row_begin = np.repeat(before[np.cumsum(per_row) - per_row], per_row)
         begin = row * shape[1] + before - row_begin  # cell of each pair's first token
-        cells = ranges(begin, length)
+        cells = concatenate_ranges(begin, length)
         batch[f"{name}_segments"] = scatter(cells, np.repeat(segment, length))
-        batch[f"{name}_positions"] = scatter(cells, ranges(np.zeros(len(length), np.int64), length))
-        tokens = scatter(ranges(begin, bare), ids)
+        batch[f"{name}_positions"] = scatter(
+            cells, concatenate_ranges(np.zeros(len(length), np.int64), length)
+        )
+        tokens = scatter(concatenate_ranges(begin, bare), ids)
         tokens.reshape(-1)[begin + bare] = EOS
         if name == "source":
             batch["source"] = tokens
             continue
         batch["labels"] = tokens
-        shifted = scatter(ranges(begin + 1, bare), ids)
+        shifted = scatter(concatenate_ranges(begin + 1, bare), ids)
         shifted.reshape(-1)[begin] = BOS
         batch["target"] = shifted
         if weights is not None:
@@ -250,7 +252,7 @@ def lay_out(shape: tuple[int, int], rows: PackedRows) -> Batch:
     return batch
 
 
-def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def concatenate_ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Concatenate ``arange(begin, begin + length)`` over all ranges."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0

@@ -47,7 +47,7 @@ class Sequences:
 
 
 class EncodedCorpus:
-    """Aligned source and target sequences, without begin and end marks.
+    """Aligned source and target sequences, without BOS and EOS.
 
     Args:
         source: ids of the source side.
@@ -85,7 +85,7 @@ def fit_contexts(
     Args:
         pairs: as the model sees them.
         tokenizer: of the pairs.
-        most: tokens of a source, without end mark.
+        most: tokens of a source, without EOS.
         tags: words that may stand before a context.
     """
     fitted = list(pairs)

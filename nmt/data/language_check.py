@@ -23,7 +23,7 @@ from nmt.data.languages import (
 )
 from nmt.data.opening import find_format
 from nmt.data.reading import Row, parse_row
-from nmt.data.splitting import DEV, TEST, evenly
+from nmt.data.splitting import DEV, TEST, sample_evenly
 from nmt.errors import UserError
 from nmt.text.cleaning import clean_text
 
@@ -82,7 +82,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
 
 def sample_sides(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return source and target of `SAMPLED` rows at even intervals, without invalid ones."""
-    lines = (parse_row(row) for row in evenly(rows, SAMPLED))
+    lines = (parse_row(row) for row in sample_evenly(rows, SAMPLED))
     return [line.sides for line in lines if line.sides is not None and line.fault is None]
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from nmt.config.sources import PATTERNS
-from nmt.data.splitting import Pair, evenly
+from nmt.data.splitting import Pair, sample_evenly
 from nmt.text.cleaning import clean_text
 from nmt.text.context import split_context
 
@@ -134,7 +134,7 @@ def sample_run(
     per_weights = [sizes[other] / each for other, each in weights.items() if each]
     if weight is None or not per_weights:
         return pairs
-    return evenly(pairs, round(weight * max(per_weights)))
+    return sample_evenly(pairs, round(weight * max(per_weights)))
 
 
 def add_phrases(mixture: Mixture, phrases: Mapping[str, Sequence[Pair]], share: float) -> Mixture:

@@ -25,7 +25,7 @@ _JOINED = (2, 2, 3, 4)  # pairs that are joined: each entry is as likely as the 
 
 
 class PackedPair(NamedTuple):
-    """A pair in a row, without begin and end marks."""
+    """A pair in a row, without BOS and EOS."""
 
     source: list[int]  # [S - 1]
     target: list[int]  # [T - 1]
@@ -33,7 +33,7 @@ class PackedPair(NamedTuple):
 
 
 def count_tokens(pairs: Sequence[PackedPair]) -> tuple[int, int]:
-    """Return the tokens of pairs on both sides, end marks included."""
+    """Return the tokens of pairs on both sides, EOS included."""
     return (
         sum(len(pair.source) + 1 for pair in pairs),
         sum(len(pair.target) + 1 for pair in pairs),
@@ -113,7 +113,7 @@ class BatchNoise:
 
         Args:
             pairs: the pairs of the row.
-            length: tokens per side of the row, end marks included.
+            length: tokens per side of the row, EOS included.
             address: numbers that seed the draws: the step and order of the batch, and the row.
         """
         rng = random.Random(f"noise {self._seed} {address}")

@@ -24,7 +24,7 @@ class RowPlan:
 class Side(NamedTuple):
     """One side of some pairs."""
 
-    lengths: np.ndarray  # int64 [pairs], in tokens, without end marks
+    lengths: np.ndarray  # int64 [pairs], in tokens, without EOS
     ids: np.ndarray  # int [all tokens], pair after pair
 
 

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from nmt.data.caching import cached_folder, digest_texts
-from nmt.data.splitting import Pair, evenly
+from nmt.data.splitting import Pair, sample_evenly
 from nmt.data.word_alignment import Ints, Words, align
 
 _FILE = "phrases.tsv"
@@ -99,7 +99,9 @@ def _sample(pairs: Sequence[Pair]) -> list[Pair]:
     sizes = [[len(text.split()) + 1 for text in pair] for pair in pairs]
     short = [n for n, each in enumerate(sizes) if max(each) <= _LONGEST_TEXT]
     cells = sum(sizes[n][0] * sizes[n][1] for n in short)
-    return [pairs[n] for n in evenly(short, len(short) * _MAX_CELLS // max(cells, _MAX_CELLS))]
+    return [
+        pairs[n] for n in sample_evenly(short, len(short) * _MAX_CELLS // max(cells, _MAX_CELLS))
+    ]
 
 
 def _find_phrases(

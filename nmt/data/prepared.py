@@ -219,7 +219,7 @@ class PreparedBatches(BatchPlan):
 def sample_ids(
     corpus: PreparedCorpus, count: int, seed: int = 1
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the ids of training pairs without end marks, sources and targets, in random order.
+    """Return the ids of training pairs without EOS, sources and targets, in random order.
 
     Args:
         corpus: the prepared corpus.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.batches import gather, ranges
+from nmt.data.batches import concatenate_ranges, gather
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.packing import PackedRows, RowPlan, Side
 
@@ -34,7 +34,7 @@ def write_records(
         dtype: of the records.
 
     Returns:
-        The number of tokens on both sides, end marks included.
+        The number of tokens on both sides, EOS included.
     """
     pairs = np.concatenate([np.zeros(0, np.int64), *(rows.pairs for rows in packed)])
     per_row = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.offsets) for rows in packed)])
@@ -50,7 +50,7 @@ def write_records(
     records[begins[:-1]] = per_row
     for i, side in enumerate(sides):
         records[layout.lengths(i)] = side.lengths
-        records[ranges(layout.ids(tokens[0] if i else 0), tokens[i])] = side.ids
+        records[concatenate_ranges(layout.ids(tokens[0] if i else 0), tokens[i])] = side.ids
     if corpus.weights is not None:
         records[layout.weights()] = corpus.weights[pairs].astype(np.float32).view(dtype)
     with path.open("wb") as file:
@@ -82,8 +82,8 @@ def read_records(records: np.ndarray, begins: np.ndarray, *, has_weights: bool) 
     first = np.cumsum(per_row) - per_row
     lengths = [records[layout.lengths(i)].astype(np.int64) for i in (0, 1)]
     tokens = [np.add.reduceat(side, first) for side in lengths]
-    source = Side(lengths[0], records[ranges(layout.ids(0), tokens[0])])
-    target = Side(lengths[1], records[ranges(layout.ids(tokens[0]), tokens[1])])
+    source = Side(lengths[0], records[concatenate_ranges(layout.ids(0), tokens[0])])
+    target = Side(lengths[1], records[concatenate_ranges(layout.ids(tokens[0]), tokens[1])])
     weights = records[layout.weights()].view(np.float32) if has_weights else None
     return PackedRows(per_row, source, target, weights)
 
@@ -102,11 +102,11 @@ class _RecordLayout:
 
     def lengths(self, side: int) -> np.ndarray:
         """Return the indices of the lengths of a side, pair after pair."""
-        return ranges(self._begins + 1 + side * self._per_row, self._per_row)
+        return concatenate_ranges(self._begins + 1 + side * self._per_row, self._per_row)
 
     def weights(self) -> np.ndarray:
         """Return the indices of the words of weights, pair after pair."""
-        return ranges(self._begins + 1 + 2 * self._per_row, self._words * self._per_row)
+        return concatenate_ranges(self._begins + 1 + 2 * self._per_row, self._words * self._per_row)
 
     def ids(self, before: np.ndarray | int) -> np.ndarray:
         """Return the index of each row's id number ``before``, from 0: int64 [rows]."""

@@ -62,7 +62,7 @@ def normalized(text: str) -> str:
     return " ".join(words) or folded
 
 
-def evenly(items: Sequence[T], count: int) -> list[T]:
+def sample_evenly(items: Sequence[T], count: int) -> list[T]:
     """Return ``count`` items at equal distances, as corpora are often sorted by length."""
     if count >= len(items):
         return list(items)

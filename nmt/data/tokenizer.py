@@ -34,7 +34,7 @@ TOKENIZER_FILES = (MODEL_FILE, VOCABULARY_FILE, PAIR_FILE)
 
 
 class Tokenizer(Protocol):
-    """Encodes text as ids, and decodes it. Begin and end marks are added by the batches."""
+    """Encodes text as ids, and decodes it. BOS and EOS are added by the batches."""
 
     vocabulary_size: int
     slots: int  # reserved pieces for kept spans: the first ones of `nmt.text.spans.SLOTS`

@@ -96,7 +96,7 @@ def read_samples(
         folder: ``samples`` of the run; it may not exist.
         probes: ``training.probes``.
         tokenizer: the run's tokenizer.
-        max_tokens: length of the longest sentence in training, end mark included.
+        max_tokens: length of the longest sentence in training, EOS included.
 
     Raises:
         UserError: the samples are damaged.

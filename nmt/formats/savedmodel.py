@@ -139,7 +139,7 @@ def _make_search(
         source = tf.concat([ids, ends], axis=1).to_tensor(PAD)  # [N, S]
         ratio = tf.cast(lengths, tf.float64) * decoding.max_length_ratio
         limits = tf.cast(ratio, tf.int32) + decoding.max_length_margin
-        # A limit of 1 permits only the end mark.
+        # A limit of 1 permits only EOS.
         limits = tf.where(is_empty, 1, tf.minimum(limits, model.max_length))
         longest = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # 1 for an empty batch
         hypotheses = search_in_graph(model, source, limits, beam, longest)

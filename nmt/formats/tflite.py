@@ -58,7 +58,7 @@ def write(
     """Write a model with one signature, which translates one text: see `describe_signature`.
 
     The search becomes part of the model, which must be in float32 on the TensorFlow backend. Its
-    sources have ``positions`` ids, end mark included. ``quantization`` of the weights is "float32",
+    sources have ``positions`` ids, EOS included. ``quantization`` of the weights is "float32",
     "float16" or "int8", which also multiplies in int8 and quantizes activations dynamically.
     """
     import tensorflow as tf
@@ -66,7 +66,7 @@ def write(
 
     lengths = np.arange(positions) * decoding.max_length_ratio
     limits = np.minimum(lengths.astype(np.int32) + decoding.max_length_margin, model.max_length)
-    limits[0] = 1  # permits only the end mark for an empty text
+    limits[0] = 1  # permits only EOS for an empty text
     beam = BeamOptions(
         decoding.beam_size,
         decoding.length_penalty,

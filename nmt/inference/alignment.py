@@ -52,13 +52,13 @@ class Aligner(NamedTuple):
 
         Args:
             attention: [T, S], row t of the position that writes target token t.
-            source: ids without end mark [S - 1].
-            target: ids without end mark [T - 1].
+            source: ids without EOS [S - 1].
+            target: ids without EOS [T - 1].
 
         Returns:
             float32 [T, S]; rows sum to 1.
         """
-        # Source tokens that every position attends to, such as the end mark, count less.
+        # Source tokens that every position attends to, such as EOS, count less.
         weights = attention / np.maximum(attention.sum(0), 1e-9) ** _DISCOUNT
         weights /= np.maximum(weights.sum(1, keepdims=True), 1e-9)
         if self.lexicon is not None:
@@ -77,8 +77,8 @@ def measure_layers(
 
     Args:
         attentions: per pair the weights [layers, H, T, S].
-        sources: ids of each without end mark.
-        targets: ids of each without end mark.
+        sources: ids of each without EOS.
+        targets: ids of each without EOS.
         lexicon: learned from other pairs.
     """
     agreement = np.zeros(len(attentions[0]))
@@ -98,12 +98,12 @@ def weigh_words(weights: Array, source: Array, target: Array) -> Array:
     mean over the tokens of the target word.
 
     Args:
-        weights: [..., T, S], end marks included.
+        weights: [..., T, S], EOS included.
         source: [S - 1, source words], see `assign_to_words`.
         target: [T - 1, target words].
 
     Returns:
-        [..., target words, source words + 1]: the last column is the end mark; every row sums to 1,
+        [..., target words, source words + 1]: the last column is EOS; every row sums to 1,
         or to 0 for a word without tokens.
     """
     tokens, words = source.shape
@@ -114,22 +114,22 @@ def weigh_words(weights: Array, source: Array, target: Array) -> Array:
     return shares.T @ weights[..., :-1, :] @ columns
 
 
-def find_owners(tokenizer: Tokenizer, tokens: Sequence[int]) -> tuple[str, list[int]]:
+def map_chars_to_tokens(tokenizer: Tokenizer, tokens: Sequence[int]) -> tuple[str, list[int]]:
     """Return the text of target tokens, and the index of the token that wrote each character.
 
     Args:
         tokenizer: of the target.
-        tokens: ids without end mark.
+        tokens: ids without EOS.
     """
     if not len(tokens):
         return "", []
     texts = tokenizer.decode([tokens[:count] for count in range(1, len(tokens) + 1)])
     text = texts[-1]
-    owners: list[int] = []
+    char_to_token: list[int] = []
     for index, part in enumerate(texts):
         # A piece that ends inside of a character, as bytes do, may count as one more.
-        owners += [index] * (min(len(part), len(text)) - len(owners))
-    return text, owners
+        char_to_token += [index] * (min(len(part), len(text)) - len(char_to_token))
+    return text, char_to_token
 
 
 def match_characters(text: str, other: str) -> list[int]:

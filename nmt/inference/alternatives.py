@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.data.tokenizer import EOS, Tokenizer
-from nmt.inference.alignment import find_owners
+from nmt.inference.alignment import map_chars_to_tokens
 from nmt.inference.contract import BeamOptions, Engine, stack_prefixes
 from nmt.inference.prefixes import crosses_word
 from nmt.inference.segments import Segment, show_spans
@@ -68,7 +68,7 @@ def find_alternatives(
 def _find_first_tokens(
     engine: Engine, segments: Sequence[Segment], prefixes: Sequence[np.ndarray], size: int
 ) -> list[_Candidate]:
-    """Return the ``size`` most probable next tokens after each prefix, without the end mark."""
+    """Return the ``size`` most probable next tokens after each prefix, without EOS."""
     rows = [
         number
         for number, segment in enumerate(segments)
@@ -78,7 +78,7 @@ def _find_first_tokens(
         return []
     outputs = engine.search(
         [segments[i].ids for i in rows],
-        np.array([len(prefixes[i]) + 2 for i in rows], np.int32),  # a token and the end mark
+        np.array([len(prefixes[i]) + 2 for i in rows], np.int32),  # a token and EOS
         BeamOptions(size, length_penalty=0.0, n_best=size),
         stack_prefixes([prefixes[i] for i in rows]),
     )
@@ -110,13 +110,13 @@ def _complete_words(
     words = []
     for candidate, [hypothesis], begin_text in zip(candidates, outputs, begins, strict=True):
         segment = segments[candidate.segment]
-        text, owners = find_owners(tokenizer.target, hypothesis.tokens[:-1])
+        text, char_to_token = map_chars_to_tokens(tokenizer.target, hypothesis.tokens[:-1])
         end_of_prefix = len(begin_text)
         following = [word for word in find_words(text) if word[0] >= end_of_prefix]
         if not following or crosses_word(text, end_of_prefix):
             continue
         begin, end = following[0]
-        tokens = np.asarray(hypothesis.tokens[: owners[end - 1] + 1], np.int32)
+        tokens = np.asarray(hypothesis.tokens[: char_to_token[end - 1] + 1], np.int32)
         space = " " if end_of_prefix < begin else ""
         shown = apply_case(show_spans(text[begin:end], segment.target_spans), segment.case)
         if not segment.prefix.text:

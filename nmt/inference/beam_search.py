@@ -68,14 +68,14 @@ class BeamSearch:
         step: see `nmt.inference.search`.
         reorder: ``reorder(state, parents)`` returns the state in which hypothesis i continues
             hypothesis ``parents[:, i]``, int32 [B, k].
-        bos: id of the begin mark.
-        eos: id of the end mark.
+        bos: id of the begin of a sequence.
+        eos: id of the end of a sequence.
         size: k.
         ended_size: n, ended hypotheses kept per sentence; from `SearchParameters.n_best` to k.
-        never: ids that no output contains; never the end mark.
+        suppressed: ids that no output contains; never EOS.
         coverage: returns (received [B, k, S], mask [B, 1, S]) of a state, see `coverage_penalty`;
             None: no coverage penalty.
-        forbids_repeats: whether `SearchParameters.no_repeat_ngram` is applied.
+        uses_no_repeat_ngram: whether `SearchParameters.no_repeat_ngram` is applied.
     """
 
     step: StepFunction
@@ -84,9 +84,9 @@ class BeamSearch:
     eos: int
     size: int
     ended_size: int
-    never: tuple[int, ...] = ()
+    suppressed: tuple[int, ...] = ()
     coverage: Callable[[State], tuple[Tensor, Tensor]] | None = None
-    forbids_repeats: bool = False
+    uses_no_repeat_ngram: bool = False
 
     def begin(
         self, state: State, batch_size: int | Tensor, max_length: int | Tensor
@@ -137,11 +137,11 @@ class BeamSearch:
         # Of 2k candidates at most k end (one per prefix), so k prefixes always stay alive.
         forced = forced_tokens(constraints, beam.index, self.eos)
         repeating = None
-        if self.forbids_repeats:
+        if self.uses_no_repeat_ngram:
             n = constraints.parameters.no_repeat_ngram
             repeating = repeating_tokens(beam.live_tokens, beam.index, n, logits.shape[-1])
         next_log_probs, next_tokens = best_continuations(
-            ops.cast(logits, "float32"), forced, 2 * k, self.never, repeating
+            ops.cast(logits, "float32"), forced, 2 * k, self.suppressed, repeating
         )
         total = ops.expand_dims(beam.live_log_probs, -1) + next_log_probs  # [B, k, c]
         count = next_log_probs.shape[-1]
@@ -184,7 +184,7 @@ class BeamSearch:
         All that end do; in fairseq and transformers only the k best.
 
         Args:
-            ends: bool [B, 2k], whether a candidate's last token is the end mark.
+            ends: bool [B, 2k], whether a candidate's last token is EOS.
             log_probs: float32 [B, 2k].
         """
         # At its limit, a sentence has one possible ending per prefix; the others do not count.

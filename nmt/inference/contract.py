@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Tensor = Any
 
-NEVER = (PAD, BOS)  # ids that no output contains
+SUPPRESSED = (PAD, BOS)  # ids that no output contains
 
 
 class SearchParameters(NamedTuple):
@@ -32,7 +32,7 @@ class SearchParameters(NamedTuple):
     temperature: Tensor | float = 1.0  # logits are divided by it before sampling; above 0
     # Sample from the fewest tokens that together have this probability (Holtzman et al. 2020).
     top_p: Tensor | float = 1.0
-    # n: no sequence of n tokens occurs twice in an output; int32, read if `forbids_repeats`.
+    # n: no sequence of n tokens occurs twice in an output; int32, read if `uses_no_repeat_ngram`.
     no_repeat_ngram: Tensor | int = 0
 
 
@@ -45,7 +45,7 @@ class StaticOptions(NamedTuple):
     is_sampling: bool = False
     top_k: int = 0
     uses_top_p: bool = False
-    forbids_repeats: bool = False  # whether `SearchParameters.no_repeat_ngram` is applied
+    uses_no_repeat_ngram: bool = False  # whether `SearchParameters.no_repeat_ngram` is applied
 
 
 class BeamOptions(NamedTuple):
@@ -66,7 +66,7 @@ class BeamOptions(NamedTuple):
             self.size,
             keeps_n_best=is_beam and self.n_best > 1,
             tracks_coverage=is_beam and self.coverage_penalty > 0,
-            forbids_repeats=self.no_repeat_ngram > 0,
+            uses_no_repeat_ngram=self.no_repeat_ngram > 0,
         )
 
     @property
@@ -223,8 +223,8 @@ def stack_prefixes(prefixes: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray
 class Hypothesis(NamedTuple):
     """One output of a search, as ids."""
 
-    tokens: tuple[int, ...]  # end mark included
-    log_prob: float  # sum over all tokens, end mark included, in nats
+    tokens: tuple[int, ...]  # EOS included
+    log_prob: float  # sum over all tokens, EOS included, in nats
     score: float  # hypotheses are ranked by it
 
 
@@ -232,7 +232,7 @@ class Engine(Protocol):
     """Turns source ids into target ids.
 
     Attributes:
-        max_length: positions, end mark included, of source and target.
+        max_length: positions, EOS included, of source and target.
         parallel: batches that are searched at the same time, each in its own thread.
     """
 
@@ -258,8 +258,8 @@ class Engine(Protocol):
         """Search for, or sample, the outputs of a batch.
 
         Args:
-            sources: ids without end mark, at least one sentence, of similar length.
-            limits: int32 [B], most tokens of each output, end mark included.
+            sources: ids without EOS, at least one sentence, of similar length.
+            limits: int32 [B], most tokens of each output, EOS included.
             options: options that the engine `supports`.
             prefix: int32 [P], ids that every output begins with; may be empty. Or [B, P], those
                 of each output, and -1 after them.
@@ -272,11 +272,11 @@ class Engine(Protocol):
     def score(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
-        """Return the log-probability in nats of every target token, the end mark's last.
+        """Return the log-probability in nats of every target token, EOS's last.
 
         Args:
-            sources: ids without end mark, of similar length.
-            targets: ids without end mark, T - 1 of them, one per source.
+            sources: ids without EOS, of similar length.
+            targets: ids without EOS, T - 1 of them, one per source.
 
         Returns:
             float32 [T] per pair.
@@ -289,11 +289,11 @@ class Engine(Protocol):
         """Return how much every target token is aligned to each source token.
 
         Args:
-            sources: ids without end mark, S - 1 of them, of similar length.
-            targets: ids without end mark, T - 1 of them, one per source.
+            sources: ids without EOS, S - 1 of them, of similar length.
+            targets: ids without EOS, T - 1 of them, one per source.
 
         Returns:
-            float32 [T, S] per pair, end marks last; rows sum to 1.
+            float32 [T, S] per pair, EOS last; rows sum to 1.
 
         Raises:
             UserError: the model has no attention.

@@ -14,7 +14,7 @@ from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.alignment import Aligner
 from nmt.inference.contract import (
-    NEVER,
+    SUPPRESSED,
     BeamOptions,
     Hypothesis,
     SamplingOptions,
@@ -132,7 +132,9 @@ class CTranslate2Engine:
             sources = [sources[i] for i in invalid]
             limits = limits[invalid]
             prefixes = [prefixes[i] for i in invalid]
-            repeated = self._search_limited(sources, limits, options, prefixes, never=NEVER)
+            repeated = self._search_limited(
+                sources, limits, options, prefixes, suppressed=SUPPRESSED
+            )
             _forget_scores(repeated)
             self._complete(repeated, sources, limits)
             for i, sentence in zip(invalid, repeated, strict=True):
@@ -161,7 +163,7 @@ class CTranslate2Engine:
             beam_size=1,
             max_input_length=0,
             min_decoding_length=0,
-            # One token more than the longest prefix: its row is that of the end mark.
+            # One token more than the longest prefix: its row is that of EOS.
             max_decoding_length=max(map(len, targets)) + 1,
             return_end_token=True,
             return_attention=True,
@@ -177,18 +179,18 @@ class CTranslate2Engine:
         limits: np.ndarray,
         beam: BeamOptions,
         prefixes: Sequence[np.ndarray],
-        never: tuple[int, ...] = (),
+        suppressed: tuple[int, ...] = (),
     ) -> list[_Candidates]:
         """Search with a limit per sentence, although CTranslate2 has one per batch."""
         # The largest limit serves all, as long as no hypothesis reaches the limit of its sentence.
-        candidates = self._search(sources, max(limits), beam, prefixes, never)
+        candidates = self._search(sources, max(limits), beam, prefixes, suppressed)
         too_long = defaultdict(list)
         for i, (limit, sentence) in enumerate(zip(limits, candidates, strict=True)):
             if limit < max(limits) and max(map(len, sentence)) >= limit:
                 too_long[limit].append(i)
         for limit, rows in too_long.items():
             part = [sources[i] for i in rows], limit, beam, [prefixes[i] for i in rows]
-            for i, sentence in zip(rows, self._search(*part, never), strict=True):
+            for i, sentence in zip(rows, self._search(*part, suppressed), strict=True):
                 candidates[i] = sentence
         return candidates
 
@@ -198,11 +200,11 @@ class CTranslate2Engine:
         limit: int,
         beam: BeamOptions,
         prefixes: Sequence[np.ndarray],
-        never: tuple[int, ...],
+        suppressed: tuple[int, ...],
     ) -> list[_Candidates]:
         """Return hypotheses with their log-probability, without that of the prefix.
 
-        Hypotheses without end mark have reached the limit.
+        Hypotheses without EOS have reached the limit.
         """
         is_beam = beam.size > 1
         patience = _PATIENCE if beam.n_best == 1 else _N_BEST_PATIENCE
@@ -215,8 +217,8 @@ class CTranslate2Engine:
             length_penalty=_NO_PENALTY,
             max_input_length=0,
             min_decoding_length=0,
-            max_decoding_length=max(int(limit) - 1, 1),  # the last position is for the end mark
-            suppress_sequences=[self._spell([i]) for i in never] or None,
+            max_decoding_length=max(int(limit) - 1, 1),  # the last position is for EOS
+            suppress_sequences=[self._spell([i]) for i in suppressed] or None,
             no_repeat_ngram_size=beam.no_repeat_ngram,
             return_end_token=True,
             return_scores=True,
@@ -271,7 +273,7 @@ class CTranslate2Engine:
             candidates[i][*body, EOS] = float(log_probs.sum())
 
     def _tokens(self, sources: Iterable[np.ndarray]) -> list[list[str]]:
-        """Return the tokens of sources, end mark included."""
+        """Return the tokens of sources, EOS included."""
         return [[*self._spell(ids), self._pieces[EOS]] for ids in sources]
 
     def _spell(self, ids: Iterable[int]) -> list[str]:
@@ -279,8 +281,8 @@ class CTranslate2Engine:
 
 
 def _is_invalid(hypothesis: Hypothesis, prefix: np.ndarray) -> bool:
-    """Return whether a hypothesis contains an id of `NEVER` after its prefix."""
-    return any(token in NEVER for token in hypothesis.tokens[len(prefix) :])
+    """Return whether a hypothesis contains an id of `SUPPRESSED` after its prefix."""
+    return any(token in SUPPRESSED for token in hypothesis.tokens[len(prefix) :])
 
 
 def _forget_scores(candidates: list[_Candidates]) -> None:

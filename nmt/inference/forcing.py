@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class _Pairs(NamedTuple):
-    sources: list[np.ndarray]  # ids without end mark
+    sources: list[np.ndarray]  # ids without EOS
     targets: list[np.ndarray]
     spans: list[list[str]]  # of each pair, the kept spans that slots stand for on both sides
 
@@ -52,7 +52,7 @@ def _encode_pairs(
 
 
 def count_pair_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
-    """Return the tokens of the longer side of each pair, end mark included.
+    """Return the tokens of the longer side of each pair, EOS included.
 
     The same pair may have more or fewer tokens with slots than without: the larger number counts.
     """

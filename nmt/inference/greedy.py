@@ -46,17 +46,17 @@ class Greedy:
 
     Attributes:
         step: see `nmt.inference.search`.
-        bos: id of the begin mark.
-        eos: id of the end mark.
-        never: ids that no output contains; never the end mark.
-        forbids_repeats: whether `SearchParameters.no_repeat_ngram` is applied.
+        bos: id of the begin of a sequence.
+        eos: id of the end of a sequence.
+        suppressed: ids that no output contains; never EOS.
+        uses_no_repeat_ngram: whether `SearchParameters.no_repeat_ngram` is applied.
     """
 
     step: StepFunction
     bos: int
     eos: int
-    never: tuple[int, ...] = ()
-    forbids_repeats: bool = False
+    suppressed: tuple[int, ...] = ()
+    uses_no_repeat_ngram: bool = False
 
     def begin(self, state: State, batch_size: int | Tensor, max_length: int | Tensor) -> _Chains:
         """See `Algorithm.begin`."""
@@ -83,11 +83,11 @@ class Greedy:
     ) -> tuple[Tensor, Tensor]:
         """Return the chosen ids int32 [B, k] and their log-probabilities [B, k]."""
         repeating = None
-        if self.forbids_repeats:
+        if self.uses_no_repeat_ngram:
             repeating = repeating_tokens(
                 progress.tokens, progress.index, parameters.no_repeat_ngram, logits.shape[-1]
             )
-        log_probs, tokens = best_continuations(logits, forced, 1, self.never, repeating)
+        log_probs, tokens = best_continuations(logits, forced, 1, self.suppressed, repeating)
         # Not argmax, which tells the zeros 0 and -0 apart by an operation that LiteRT lacks.
         best_log_prob, best = ops.top_k(log_probs, 1)
         chosen = ops.take_along_axis(tokens, ops.cast(best, "int32"), axis=-1)
@@ -164,7 +164,7 @@ class Sample(Greedy):
         tokens = ops.broadcast_to(ops.arange(vocabulary, dtype="int32"), ops.shape(logits))
         # Forbidden after the division: no temperature can bring a quotient near -inf.
         scaled = logits / ops.maximum(parameters.temperature, COLDEST)
-        for token in self.never:
+        for token in self.suppressed:
             scaled = ops.where(ops.equal(tokens, token), -math.inf, scaled)
         count = min(self.top_k or vocabulary, vocabulary)
         if count < vocabulary or self.uses_top_p:

@@ -111,8 +111,8 @@ class KerasEngine:
         """Return the attention weights of each pair, float32, without padded positions.
 
         Args:
-            sources: ids without end mark, S - 1 of them, of similar length.
-            targets: ids without end mark, T - 1 of them, one per source.
+            sources: ids without EOS, S - 1 of them, of similar length.
+            targets: ids without EOS, T - 1 of them, one per source.
 
         Returns:
             Per pair and kind of attention: [layers, H, rows, columns], S or T each.

@@ -24,8 +24,8 @@ _SHIFT = 32  # bits of a target id in a key
 class Lexicon:
     """Probabilities of target tokens, given one source token: see `nmt.data.model1`.
 
-    The end marks of both sides are tokens like others: target tokens without a counterpart are
-    explained by the end mark of the source.
+    EOS is a token like others on both sides: target tokens without a counterpart are
+    explained by that of the source.
 
     Args:
         keys: int64 [N], ascending: source id << 32 | target id.
@@ -48,7 +48,7 @@ class Lexicon:
     def train(
         cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], seed: int = 1
     ) -> Lexicon:
-        """Learn from pairs of ids without end marks; from a random sample if there are many."""
+        """Learn from pairs of ids without EOS; from a random sample if there are many."""
         sizes = [[len(ids) + 1 for ids in side] for side in (sources, targets)]
         cells = np.prod(sizes, axis=0, dtype=np.int64)
         chosen = np.arange(len(sources))

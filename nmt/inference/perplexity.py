@@ -26,10 +26,10 @@ _MAX_NATS = 700.0  # whose exponential is still a float
 class Perplexity:
     """Perplexity of given translations."""
 
-    pieces: int  # tokens of all targets, end marks included
+    pieces: int  # tokens of all targets, EOS included
     nats_per_piece: float  # mean negative log-probability of a token
     per_piece: float  # exp of it
-    per_word: float  # the same nats per white-space word or end mark: compares vocabularies
+    per_word: float  # the same nats per white-space word or EOS: compares vocabularies
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def measure_perplexity(scores: Sequence[PairScore]) -> Perplexity:
     """Return the perplexity of a scored corpus."""
     nats = -sum(score.log_prob for score in scores)
     tokens = sum(len(score.pieces) for score in scores)
-    # The first token of every word carries the space before it; the end mark counts as a word.
+    # The first token of every word carries the space before it; EOS counts as a word.
     words = sum(1 + sum(piece.startswith("▁") for piece in score.pieces) for score in scores)
     per_piece, per_word = (math.exp(min(nats / count, _MAX_NATS)) for count in (tokens, words))
     return Perplexity(tokens, nats / tokens, per_piece, per_word)

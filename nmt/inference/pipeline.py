@@ -149,7 +149,7 @@ class Pipeline:
         """
         begun = segment.begin_with(clean_input(prefix), ends_word=prefix[-1:].isspace())
         tokens = len(self.encode_prefix(begun.prefix.text))
-        most = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, end mark
+        most = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, EOS
         if tokens > most:
             raise UserError(
                 f"a prefix must have at most {most} tokens, fewer than the longest translation of "
@@ -158,7 +158,7 @@ class Pipeline:
         return begun
 
     def output_limit(self, source_tokens: int, prefix_tokens: int) -> int:
-        """Return how many tokens an output may have, end mark included."""
+        """Return how many tokens an output may have, EOS included."""
         ratio, margin = self._decoding.max_length_ratio, self._decoding.max_length_margin
         limit = max(int(source_tokens * ratio) + margin, prefix_tokens + margin)
         return min(limit, self._engines.preferred.max_length)

@@ -12,7 +12,7 @@ from keras import ops
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import NEVER, BeamOptions, SearchParameters, StaticOptions
+from nmt.inference.contract import SUPPRESSED, BeamOptions, SearchParameters, StaticOptions
 from nmt.inference.greedy import Greedy, Sample
 from nmt.inference.search import FREE, Algorithm, Constraints, HypothesisTensors, run
 from nmt.model.contract import Decoder, Model
@@ -47,7 +47,7 @@ class OneCallPrograms:
 
         Args:
             options: select the program.
-            source: int32 [B, S], end marks included, padded.
+            source: int32 [B, S], EOS included, padded.
             constraints: NumPy arrays, and the parameters of the search.
             keys: int32 [B], random keys of the sentences; only sampling reads them.
         """
@@ -217,8 +217,8 @@ def search_in_graph(
 
     Args:
         model: the model to search with.
-        source: int32 [B, S], end marks included, padded.
-        limits: int32 [B], most tokens of each output, end mark included.
+        source: int32 [B, S], EOS included, padded.
+        limits: int32 [B], most tokens of each output, EOS included.
         beam: options of the search.
         max_length: at least the largest limit.
     """
@@ -247,7 +247,7 @@ def make_algorithm(model: Decoder, options: StaticOptions, *, key: Any = None) -
         options: select the algorithm.
         key: uint32 [B], random keys for `Sample`.
     """
-    marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "never": NEVER}
+    marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "suppressed": SUPPRESSED}
     if options.is_sampling:
         return Sample(
             key=key,
@@ -256,7 +256,7 @@ def make_algorithm(model: Decoder, options: StaticOptions, *, key: Any = None) -
             uses_top_p=options.uses_top_p,
             **marks,
         )
-    marks["forbids_repeats"] = options.forbids_repeats
+    marks["uses_no_repeat_ngram"] = options.uses_no_repeat_ngram
     if options.hypotheses == 1:
         return Greedy(**marks)
     return BeamSearch(
@@ -279,7 +279,7 @@ def _round_up_to_power(length: int) -> int:
 
 
 def pad_sequences(sequences: Sequence[np.ndarray], step: int = 1) -> np.ndarray:
-    """Return int32 [B, L] of sequences with their end marks, L a multiple of ``step``."""
+    """Return int32 [B, L] of sequences with EOS, L a multiple of ``step``."""
     padded = np.full((len(sequences), round_up(max(map(len, sequences)) + 1, step)), PAD, np.int32)
     for row, ids in zip(padded, sequences, strict=True):
         row[: len(ids)] = ids

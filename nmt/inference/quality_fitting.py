@@ -50,7 +50,7 @@ class ScoredTranslation(NamedTuple):
     features: Features
     score: float  # chrF2++, 0 to 1
     word_labels: list[bool]  # whether the reference has the word
-    log_prob: float  # mean of all tokens, end mark included
+    log_prob: float  # mean of all tokens, EOS included
     tokens: int  # of the translation
 
 

@@ -53,11 +53,11 @@ class Translation:
     """One translation of a text."""
 
     text: str  # of a single sentence one line; of more, with the line breaks of the source
-    log_prob: float  # sum over all tokens, end mark included, in nats
+    log_prob: float  # sum over all tokens, EOS included, in nats
     # Translations are ranked by it: log_prob / length penalty + coverage penalty of a search, added
     # up over segments; log_prob of a sample, or its mean chrF by `minimum_bayes_risk`.
     score: float
-    # Target ids, end mark included; empty for copied text, such as "12" or an emoji.
+    # Target ids, EOS included; empty for copied text, such as "12" or an emoji.
     tokens: tuple[int, ...]
     lost_spans: tuple[str, ...] = ()  # kept spans that the model left out, and that were inserted
     confidence: float | None = None  # expected chrF2++ / 100; None: not requested, or unknown
@@ -108,7 +108,7 @@ class Results(list[Result]):
 class PairScore:
     """The log-probability of a given translation."""
 
-    pieces: list[str]  # tokens of the target, end mark included
+    pieces: list[str]  # tokens of the target, EOS included
     log_probs: list[float]  # of each token, in nats
 
     @property
@@ -130,7 +130,7 @@ class PairScore:
 class Attention:
     """The attention weights of one sentence pair, float32, with the tokens on both axes.
 
-    The target is given as the decoder reads it (shifted, begin mark first) and as the decoder
+    The target is given as the decoder reads it (shifted, BOS first) and as the decoder
     writes it: row t of its weights is the position that reads ``target_in[t]`` and writes
     ``target_out[t]``.
     """

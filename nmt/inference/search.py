@@ -32,7 +32,7 @@ _LONG = 1024
 class Constraints(NamedTuple):
     """Limits and prefixes of each sentence's output, and the parameters of the search."""
 
-    limits: Tensor  # int32 [B]: most tokens, end mark included; at least 1
+    limits: Tensor  # int32 [B]: most tokens, EOS included; at least 1
     prefix: Tensor  # int32 [B, P]: ids that the output begins with, then `FREE`; P at least 1
     parameters: SearchParameters = SearchParameters()
 
@@ -40,8 +40,8 @@ class Constraints(NamedTuple):
 class HypothesisTensors(NamedTuple):
     """The outputs of a search, n per sentence, best first."""
 
-    tokens: Tensor  # int32 [B, n, T]: without begin mark; with end mark, then zeros
-    lengths: Tensor  # int32 [B, n]: tokens, end mark included
+    tokens: Tensor  # int32 [B, n, T]: without BOS; with EOS, then zeros
+    lengths: Tensor  # int32 [B, n]: tokens, EOS included
     log_probs: Tensor  # float32 [B, n]: sum over the tokens, in nats
     scores: Tensor  # float32 [B, n]: hypotheses are ranked by it; `IMPOSSIBLE`: fewer than n exist
 
@@ -161,7 +161,7 @@ def best_continuations(
     logits: Tensor,
     forced: Tensor,
     count: int,
-    never: tuple[int, ...],
+    suppressed: tuple[int, ...],
     repeating: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the best next tokens of every hypothesis, without a log-softmax over all tokens.
@@ -170,14 +170,14 @@ def best_continuations(
         logits: float32 [B, k, V].
         forced: int32 [B], from `forced_tokens`.
         count: c, allowed tokens to return.
-        never: ids that are forbidden.
+        suppressed: ids that are forbidden.
         repeating: bool [B, k, V], tokens that are forbidden too; None: no others.
 
     Returns:
         (log-probabilities float32 [B, k, c'], `IMPOSSIBLE` for forbidden tokens; their ids int32),
-        where c' = c + len(never), but at most V.
+        where c' = c + len(suppressed), but at most V.
     """
-    count = min(count + len(never), logits.shape[-1])
+    count = min(count + len(suppressed), logits.shape[-1])
     if repeating is None:
         best, tokens = top_k(logits, count)
         largest, probable = best[..., :1], tokens[..., :1]
@@ -188,7 +188,7 @@ def best_continuations(
     probability = ops.take_along_axis(ops.softmax(logits, axis=-1), probable, axis=-1)
     normalizer = largest - ops.log(probability)
     log_probs = best - normalizer
-    for token in never:
+    for token in suppressed:
         log_probs = ops.where(ops.equal(tokens, token), IMPOSSIBLE, log_probs)
     is_forced = ops.greater_equal(forced, 0)[:, None, None]
     token = ops.maximum(forced, 0)[:, None, None]
@@ -206,5 +206,5 @@ def log_prob(logits: Tensor, normalizer: Tensor, tokens: Tensor) -> Tensor:
 
 
 def output_lengths(tokens: Tensor, eos: int) -> Tensor:
-    """Count tokens up to the end mark, which every hypothesis has: [..., T] -> int32 [...]."""
+    """Count tokens up to EOS, which every hypothesis has: [..., T] -> int32 [...]."""
     return ops.cast(ops.argmax(ops.equal(tokens, eos), axis=-1), "int32") + 1

@@ -88,7 +88,7 @@ class Segmenter:
 
     Args:
         tokenizer: encodes the texts.
-        max_tokens: most tokens of a segment, without end mark.
+        max_tokens: most tokens of a segment, without EOS.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment. The
             language codes of a `PairedTokenizer` are repeated as well.
         unit: one of `nmt.config.decoding.UNITS`: "sentence" cuts texts into sentences; "line" cuts

@@ -34,7 +34,7 @@ from nmt.text.words import Span, find_words
 class Segment:
     """A sentence, or a part of one that is longer than the model translates in one go."""
 
-    # int32 [S - 1], without end mark; a tag of the text comes first, and then a context.
+    # int32 [S - 1], without EOS; a tag of the text comes first, and then a context.
     ids: np.ndarray
     text: str  # cleaned, without the tag; kept spans are replaced by slots
     spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
@@ -257,7 +257,7 @@ class SegmentWriter:
             known = [other for other in SLOTS if other in pieces[neighbor] and other in text]
             if known:
                 return text.index(known[0]) + (not is_before)
-            rows = weights[:-1, neighbor]  # without the end mark
+            rows = weights[:-1, neighbor]  # without EOS
             if not len(rows):
                 return len(text)
             row = int(rows.argmax())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.inference.alignment import expand_slots, find_owners
+from nmt.inference.alignment import expand_slots, map_chars_to_tokens
 from nmt.inference.contract import BeamOptions, Engine, Hypothesis, stack_prefixes
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
@@ -165,13 +165,14 @@ class TermForcer:
             begin: text that the output begins with and that stays.
             weights: [T, S], see `Engine.align`.
         """
-        text, owners = find_owners(self._tokenizer.target, hypothesis.tokens[:-1])
+        text, char_to_token = map_chars_to_tokens(self._tokenizer.target, hypothesis.tokens[:-1])
         words = [word for word in find_words(text) if word[0] >= len(begin)]
         places = []
         for i, match in enumerate(matches):
             to_term = weights[:, self._find_columns(segment, match)].sum(1)
             by_word = [
-                float(to_term[owners[first] : owners[last - 1] + 1].mean()) for first, last in words
+                float(to_term[char_to_token[first] : char_to_token[last - 1] + 1].mean())
+                for first, last in words
             ]
             places.append((_choose_words(by_word), i))
         found, i = min(places)
@@ -215,7 +216,7 @@ class TermForcer:
         fitting = [n for n, ids in enumerate(encoded) if len(ids) < limits[n]]
         for n, candidate in enumerate(candidates):
             if candidate.rest is not None:
-                limits[n] = len(encoded[n]) + 1  # only the end mark follows
+                limits[n] = len(encoded[n]) + 1  # only EOS follows
         if not fitting:
             return []
         results = search_without_loops(

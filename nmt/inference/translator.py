@@ -36,7 +36,7 @@ class Translator:
         engines: turn source ids into target ids.
         tokenizer: the tokenizer of their ids.
         decoding: defaults of the search.
-        longest: most tokens of a segment, end mark included, as in training. None: as many as the
+        longest: most tokens of a segment, EOS included, as in training. None: as many as the
             preferred engine has positions.
         unit: one of `nmt.config.decoding.UNITS`; None: that of ``decoding``.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
@@ -71,7 +71,7 @@ class Translator:
         self.engines = engines
         self.tokenizer = tokenizer
         self.decoding = decoding
-        max_tokens = min(longest or engine.max_length, engine.max_length) - 1  # end mark
+        max_tokens = min(longest or engine.max_length, engine.max_length) - 1  # EOS
         self.segmenter = Segmenter(
             tokenizer,
             max_tokens,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.alignment import expand_slots, find_owners, match_characters
+from nmt.inference.alignment import expand_slots, map_chars_to_tokens, match_characters
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
@@ -84,14 +84,14 @@ def link_words(
         weights: [T, S], see `Engine.align`.
     """
     tokens = translation.tokens[:-1]
-    output, owners = find_owners(tokenizer.target, tokens)
+    output, char_to_token = map_chars_to_tokens(tokenizer.target, tokens)
     text, origins = expand_slots(output, segment.target_spans)
     matched = match_characters(translation.text, text)
     output_indices = [origins[at] if at >= 0 else -1 for at in matched]
     source_spans, columns = find_source_words(segment, tokenizer)
     words = []
     for begin, end in _join_kept(find_words(translation.text), output_indices, output):
-        rows = sorted({owners[at] for at in output_indices[begin:end] if at >= 0})
+        rows = sorted({char_to_token[at] for at in output_indices[begin:end] if at >= 0})
         sources: tuple[Span, ...] = ()
         if rows:
             row = weights[rows].mean(0)
@@ -122,7 +122,7 @@ def choose_sources(weights: Array, end: float) -> list[int]:
 
     Args:
         weights: of the target word to each source word, [source words].
-        end: its weight to the end mark of the source.
+        end: its weight to the EOS of the source.
     """
     least = max(_LINKED * weights.max(initial=0), end, 1e-6)
     return np.flatnonzero(weights >= least).tolist()

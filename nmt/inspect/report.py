@@ -9,7 +9,7 @@ from rich.console import Console
 
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_run, positive_int
-from nmt.data.splitting import evenly
+from nmt.data.splitting import sample_evenly
 from nmt.errors import UserError
 from nmt.files import make_folder, write_json, write_text
 from nmt.runs.folder import RunFolder
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError(
             f"{folder.path} has {len(short)} usable dev sentences: train with data.dev=200"
         )
-    selected = evenly(short, 2 * arguments.sentences)
+    selected = sample_evenly(short, 2 * arguments.sentences)
     pairs, others = selected[::2], selected[1::2]
     batches = (pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH))
     attentions = (attention for batch in batches for attention in translator.attentions(batch))

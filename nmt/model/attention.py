@@ -10,7 +10,7 @@ from keras import ops
 from nmt.model.chunked import chunked_attention
 from nmt.model.dropout import dropout
 from nmt.model.masks import MASKED_SCORE, SegmentMask
-from nmt.model.positions import spread
+from nmt.model.positions import expand_distance_bias
 
 Tensor = Any
 
@@ -73,8 +73,8 @@ def scaled_dot_product_attention(
     if distance_bias is not None:
         bias = ops.cast(
             distance_bias, "float32"
-        )  # before `spread`, so its gradient sums in float32
-        bias = spread(bias, ops.shape(query)[1], ops.shape(key)[1])[None]
+        )  # before `expand_distance_bias`, so its gradient sums in float32
+        bias = expand_distance_bias(bias, ops.shape(query)[1], ops.shape(key)[1])[None]
     has_dropout = dropout_key is not None and dropout_rate > 0
     is_half = keras.backend.standardize_dtype(query.dtype) == "float16"
     # On TensorFlow, Keras has no kernel for float16, only products that overflow it.

@@ -128,7 +128,7 @@ class _Block(SizedLayer):
         if distance_bias is None and self.sizes.positions in BIASED:
             raise ValueError(
                 f"positions={self.sizes.positions!r} of {self.name} needs distance_bias, from "
-                "nmt.model.positions.make_bias"
+                "nmt.model.positions.make_distance_bias"
             )
 
     def before(self, norm: keras.layers.Layer, x: Tensor) -> Tensor:

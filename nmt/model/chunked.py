@@ -17,7 +17,7 @@ from keras import ops
 
 from nmt.model.dropout import MaskParameters, keep_mask, mask_parameters
 from nmt.model.masks import MASKED_SCORE, SegmentMask
-from nmt.model.positions import spread
+from nmt.model.positions import expand_distance_bias
 
 Tensor = Any
 
@@ -289,7 +289,9 @@ def _scores(x: _Inputs, plan: _Plan, i: Tensor, j: Tensor, *, transposed: bool) 
     else:
         scores = _product("bhtk,bhsk->bhts", x.queries[i], x.keys[j])
     if x.bias is not None:
-        bias = spread(_window(x.bias, plan, i, j), plan.rows.block, plan.columns.block)
+        bias = expand_distance_bias(
+            _window(x.bias, plan, i, j), plan.rows.block, plan.columns.block
+        )
         scores = scores + (_transpose(bias) if transposed else bias)
     for mask in _block_masks(x, plan, i, j):
         scores = ops.where(_transpose(mask) if transposed else mask, scores, MASKED_SCORE)

@@ -10,7 +10,7 @@ from keras import ops
 from nmt.model.contract import Model
 
 _SOURCES = ([3, 4, 5, 2], [5, 3, 2])  # two pairs of ids that every vocabulary has
-_TARGETS = ([1, 4, 3], [1, 5, 5, 4])  # shifted: they begin with the begin-of-sentence id
+_TARGETS = ([1, 4, 3], [1, 5, 5, 4])  # shifted: they begin with BOS
 _PADDING = 3
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from nmt.model.cells import Cell, States, project_state, step_backward
-from nmt.model.loops import bias_gradient, call_with_gradient, kernel_gradient, previous, scan
+from nmt.model.loops import bias_gradient, call_with_gradient, kernel_gradient, scan, shift
 from nmt.model.recurrent_attention import AttentionParameters, Memory
 from nmt.model.recurrent_layers import carry_states
 from nmt.model.scores import Score, masked_softmax, score_gradient, weighted_sum
@@ -140,7 +140,7 @@ class _Loop:
         # The factor of the previous attentional state: zero where a segment starts.
         self.feed_scale = self.carry_mask
         if not isinstance(self.dropout.attentional, tuple):
-            self.feed_scale = self.carry_mask * previous(self.dropout.attentional)
+            self.feed_scale = self.carry_mask * shift(self.dropout.attentional)
 
     def drop(self, attentional: Tensor) -> Tensor:
         """Apply dropout to attentional states [T, B, D]."""
@@ -212,7 +212,7 @@ class _Loop:
     def _states_before(self, activations: _Activations) -> tuple[States, ...]:
         """Return, for each layer, the states that each position read, [T, B, R] each."""
         return tuple(
-            carry_states(tuple(map(previous, states)), self.carry_mask, initial)
+            carry_states(tuple(map(shift, states)), self.carry_mask, initial)
             for (states, _), initial in zip(activations.layers, self.initial, strict=True)
         )
 
@@ -226,8 +226,8 @@ class _Loop:
 
         positions = (
             self.drop(attentional_gradient),
-            previous(self.carry_mask, reverse=True),
-            previous(self.feed_scale, reverse=True),
+            shift(self.carry_mask, reverse=True),
+            shift(self.feed_scale, reverse=True),
             self.dropout.between,
             self.dropout.weights,
             activations,
@@ -318,7 +318,7 @@ class _Loop:
     def _layer_gradients(
         self, activations: _Activations, gradients: _Gradients
     ) -> tuple[LayerWeights, ...]:
-        inputs = [self.feed_scale * previous(activations.attentional)]
+        inputs = [self.feed_scale * shift(activations.attentional)]
         for i in range(1, len(self.layers)):
             h = activations.layers[i - 1][0][0]
             inputs.append(_apply(_mask_of_layer(self.dropout.between, i), h))

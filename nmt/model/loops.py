@@ -77,7 +77,7 @@ def _all_none(argument: Any) -> Any:
     return keras.tree.map_structure(lambda tensor: None, argument)
 
 
-def previous(x: Tensor, *, reverse: bool = False) -> Tensor:
+def shift(x: Tensor, *, reverse: bool = False) -> Tensor:
     """Shift ``x`` [T, ...] so that each position holds the previous one (the next, if reversed).
 
     The first position (the last, if reversed) holds zeros.

@@ -101,7 +101,7 @@ def list_distances(queries: int | Tensor, keys: int | Tensor) -> Tensor:
     return ops.arange(queries + keys - 1, dtype="int32") - (keys - 1)
 
 
-def spread(bias: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
+def expand_distance_bias(bias: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
     """Expand a bias per distance, [H, T + S - 1], to one per query and key: [H, T, S]."""
     rows, columns = ops.arange(queries, dtype="int32"), ops.arange(keys, dtype="int32")
     return ops.take(bias, rows[:, None] - columns + (keys - 1), axis=1)
@@ -191,7 +191,9 @@ class LinearBias(keras.layers.Layer):
         return super().get_config() | {"num_heads": self.num_heads}
 
 
-def make_bias(kind: str, num_heads: int, *, causal: bool, name: str) -> keras.layers.Layer | None:
+def make_distance_bias(
+    kind: str, num_heads: int, *, causal: bool, name: str
+) -> keras.layers.Layer | None:
     """Return the float32 layer that biases self-attention by distance; None for other kinds."""
     if kind == "relative":
         return RelativeBias(num_heads, causal=causal, name=name, dtype="float32")

@@ -143,8 +143,7 @@ class Recurrent(EncoderDecoder):
         """Score the next token after every prefix of a target.
 
         Args:
-            x: [B, T, D], the embeddings of the shifted target, which begins with the
-                begin-of-sentence id.
+            x: [B, T, D], the embeddings of the shifted target, which begins with BOS.
             states: [B, S, R] from `encode`.
             target_segments: int [B, T]; a position attends to its own segment of the source.
             source_segments: int [B, S]; 0 is padding.

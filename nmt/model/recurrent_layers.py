@@ -9,7 +9,7 @@ from keras import ops
 
 from nmt.model.cells import CELLS, Cell, States, project_state, step_backward
 from nmt.model.layers import Dense
-from nmt.model.loops import bias_gradient, call_with_gradient, kernel_gradient, previous, scan
+from nmt.model.loops import bias_gradient, call_with_gradient, kernel_gradient, scan
 
 Tensor = Any
 
@@ -121,7 +121,7 @@ def _run_backward(
     reverse: bool,
 ) -> CellInputs:
     """Return the gradients of the inputs."""
-    last = tuple(previous(state, reverse=reverse) for state in activations.states)
+    last = tuple(shift(state, reverse=reverse) for state in activations.states)
     before = carry_states(last, inputs.carry_mask, inputs.initial)
     transposed_kernel = ops.transpose(inputs.kernel)
 
@@ -131,7 +131,7 @@ def _run_backward(
         gradients = (gradients[0] + output_gradient, *gradients[1:])
         return _Gradients(*step_backward(cell, gradients, activations, before, transposed_kernel))
 
-    later_carry_mask = previous(inputs.carry_mask, reverse=not reverse)
+    later_carry_mask = shift(inputs.carry_mask, reverse=not reverse)
     positions = (output_gradient, later_carry_mask, activations, before)
     gradients = scan(step, _Gradients(*_zeros(cell, inputs)), positions, reverse=not reverse)
     product_gradient = cell.product_gradient(gradients.gates)

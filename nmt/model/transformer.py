@@ -16,7 +16,13 @@ from nmt.model.encoder_decoder import PAD, EncoderDecoder
 from nmt.model.layers import LayerNormalization, TokenEmbedding
 from nmt.model.masks import SegmentMask, ancestor_mask, causal_mask, segment_mask
 from nmt.model.multi_head import MultiHeadAttention
-from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
+from nmt.model.positions import (
+    EMBEDDED,
+    PositionEmbedding,
+    list_distances,
+    make_distance_bias,
+    rotate,
+)
 from nmt.model.sizes import TRANSFORMER_DEFAULTS, Sizes
 from nmt.model.transformer_state import TransformerState
 
@@ -116,7 +122,7 @@ class Transformer(EncoderDecoder):
                 sizes.positions, sizes.max_length, sizes.d_model, name="positions", dtype=policy
             )
         self.encoder_bias, self.decoder_bias = (
-            make_bias(sizes.positions, sizes.num_heads, causal=causal, name=name)
+            make_distance_bias(sizes.positions, sizes.num_heads, causal=causal, name=name)
             for causal, name in ((False, "encoder_bias"), (True, "decoder_bias"))
         )
         self.encoder_blocks = [
@@ -207,7 +213,7 @@ class Transformer(EncoderDecoder):
         """Score the next token after every prefix of ``target`` int [B, T].
 
         Args:
-            target: int [B, T], shifted: it begins with the begin-of-sentence id.
+            target: int [B, T], shifted: it begins with BOS.
             memory: [B, S, D] from `encode`.
             mask: bool [B or 1, 1, T, T], causality included, or a `SegmentMask`.
             memory_mask: bool [B, 1, T or 1, S], or a `SegmentMask`.

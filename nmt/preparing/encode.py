@@ -94,7 +94,7 @@ def encode_shard(
         corpus.weights = _load_weights(shard)[indices]
     lengths = sorted(set(config.prepare.row_lengths))
     packed = pack(
-        corpus.source.lengths + 1,  # end marks
+        corpus.source.lengths + 1,  # EOS
         corpus.target.lengths + 1,
         lengths,
         leaves_room=config.data.noise.is_on,

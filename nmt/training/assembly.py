@@ -13,7 +13,7 @@ from nmt.config import Config
 from nmt.data.batches import BatchPlan
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
-from nmt.data.splitting import evenly
+from nmt.data.splitting import sample_evenly
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.engines import Engines
@@ -82,7 +82,7 @@ def make_trainer(
         session,
         stages=stages,
         dev_batches=dev_batches,
-        dev=evenly(corpus.dev, fitted.training.evaluation_sentences),
+        dev=sample_evenly(corpus.dev, fitted.training.evaluation_sentences),
         translator=Translator.from_config(
             Engines(KerasEngine(model)),
             tokenizer,

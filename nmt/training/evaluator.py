@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from nmt.data.batches import BatchPlan
-from nmt.data.splitting import Pair, evenly
+from nmt.data.splitting import Pair, sample_evenly
 from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores
 from nmt.inference.results import Attention
@@ -56,7 +56,7 @@ class Evaluator:
             nll=loss,
             scores=self._score(outputs),
             outputs=translated,
-            samples=evenly(translated, training.samples),
+            samples=sample_evenly(translated, training.samples),
             probes=self.read_attention(),
             draw=self._session.position.evaluations % training.probe_every == 0,
             references=self.references,

@@ -29,7 +29,7 @@ from nmt.data.noise import BatchNoise, RowNoise
 from nmt.data.noise_workers import NoiseWorkers
 from nmt.data.phrases import load_phrases
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
-from nmt.data.splitting import Pair, evenly, normalized
+from nmt.data.splitting import Pair, normalized, sample_evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
@@ -62,7 +62,7 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     """Train the tokenizer on lines of the training split, or load it from the cache."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
-    pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
+    pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
     texts = list_texts(config.tokenizer, pairs)
     reserved = list_reserved(config.data)
     key = digest_texts(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *reserved)
@@ -84,7 +84,7 @@ def count_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
     """Return the words of the training sources; None if a prepared corpus lacks them."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.source_words()
-    pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
+    pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
     return SourceWords.count(pair.source for pair in remove_contexts(pairs))
 
 
@@ -192,7 +192,7 @@ def _fit_contexts(config: Config, pairs: Sequence[Pair], tokenizer: Tokenizer) -
     """Return pairs whose contexts fit into the longest row."""
     if not config.data.context:
         return list(pairs)
-    most = max(config.training.row_lengths) - 1  # end mark
+    most = max(config.training.row_lengths) - 1  # EOS
     return fit_contexts(pairs, tokenizer, most, list_tags(config.data))
 
 

@@ -88,13 +88,13 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         UserError: the run, its corpus or an override is invalid.
     """
-    from nmt.data.splitting import evenly
+    from nmt.data.splitting import sample_evenly
     from nmt.runs.corpus import read_corpus
     from nmt.runs.folder import RunFolder
 
     folder = RunFolder.open(arguments.run.resolve())
     corpus = read_corpus(folder, print)
-    learned = evenly(list_corrected(corpus.dev), arguments.corrections)
+    learned = sample_evenly(list_corrected(corpus.dev), arguments.corrections)
     with tempfile.TemporaryDirectory() as temporary:
         table = Path(temporary) / "corrections.tsv"
         table.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in learned), "utf-8")

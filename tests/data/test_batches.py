@@ -239,7 +239,7 @@ def test_rows_of_a_batch(tokens: int, rows: int) -> None:
 def test_pairs_too_long_are_left_out_and_counted() -> None:
     pairs = pairs_of_lengths([(15, 15), (16, 3), (3, 16), (40, 40), (3, 15), (15, 3), (1, 1)])
     batches = Batches(corpus_of(pairs), row_lengths=[8, 16], positions=32, seed=0)
-    # With its end mark a side of 15 tokens fills a row of 16, and one of 16 does not fit.
+    # With EOS a side of 15 tokens fills a row of 16, and one of 16 does not fit.
     assert batches.skipped == 3
     assert batches.pairs == 4
     packed = Counter([pairs[0], pairs[4], pairs[5], pairs[6]])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from nmt.config import TokenizerConfig
 from nmt.data.embedded import phrasebook_dir
-from nmt.data.splitting import evenly
+from nmt.data.splitting import sample_evenly
 from nmt.data.tokenizer import (
     BOS,
     EOS,
@@ -42,7 +42,7 @@ _PAIRS = [
     for path in sorted(phrasebook_dir().glob("*.tsv"))
     for line in path.read_text(encoding="utf-8").splitlines()
 ]
-LINES = [clean_text(side) for line in evenly(_PAIRS, 245) for side in line.split("\t")]
+LINES = [clean_text(side) for line in sample_evenly(_PAIRS, 245) for side in line.split("\t")]
 ALPHABET = sorted(set("".join(LINES)))
 
 HARD = [
@@ -154,7 +154,7 @@ def test_own_lines_come_back(tokenizer: Tokenizer) -> None:
     for ids in sequences:
         assert ids.dtype == np.int32
         assert ids.ndim == 1
-        assert ids.min() > UNK  # and so no begin and no end mark either
+        assert ids.min() > UNK  # and so neither BOS nor EOS
         assert ids.max() < tokenizer.vocabulary_size
 
 

@@ -90,7 +90,7 @@ def engine_of(tmp_path: Path, config: Config) -> Callable[..., CTranslate2Engine
 def forced(
     model: Transformer, sources: Sequence[np.ndarray], targets: Sequence[Sequence[int]]
 ) -> list[np.ndarray]:
-    """Log-probabilities float64 [T] of each target, end mark included, by Keras."""
+    """Log-probabilities float64 [T] of each target, EOS included, by Keras."""
     inputs = {}
     for side, rows in (
         ("source", [[*source, EOS] for source in sources]),
@@ -268,7 +268,7 @@ def test_search_finds_what_keras_finds(
 ) -> None:
     model = sure_model()
     table = model.embedding.table.numpy()
-    table[[PAD, BOS]] = 0  # embeddings are tied: a random model likes to repeat its begin mark
+    table[[PAD, BOS]] = 0  # embeddings are tied: a random model likes to repeat BOS
     model.embedding.table.assign(table)
     sources, limits = sources_and_limits(60)
     beam = BeamOptions(size, 0.6, n_best=size)
@@ -383,7 +383,7 @@ def check_hypotheses(
 
 
 def ending_model(wish: float) -> Transformer:
-    """A random model that likes the end mark the more, the larger the wish."""
+    """A random model that likes EOS the more, the larger the wish."""
     model = random_model()
     model.decoder_norm.beta.assign(wish * model.embedding.table[EOS])
     return model

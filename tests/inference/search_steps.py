@@ -108,7 +108,7 @@ class Histories:
         )
 
     def everything(self, limit: int) -> Iterator[tuple[int, ...]]:
-        """All sequences of up to ``limit`` tokens that end with the end mark."""
+        """All sequences of up to ``limit`` tokens that end with EOS."""
         prefixes: list[tuple[int, ...]] = [()]
         for _ in range(limit):
             yield from ((*prefix, EOS) for prefix in prefixes)
@@ -200,7 +200,7 @@ def run_greedy(
     steps: Any, state: Any, limits: Sequence[int], length: int = ROOM, **more: Any
 ) -> HypothesisTensors:
     prefix, n = more.pop("prefix", None), more.pop("no_repeat_ngram", 0)
-    algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, forbids_repeats=n > 0, **more)
+    algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, uses_no_repeat_ngram=n > 0, **more)
     constraints = make_constraints(limits, prefix, SearchParameters(no_repeat_ngram=n))
     return numpy(program(algorithm, length)(state, constraints))
 
@@ -227,7 +227,7 @@ def run_beam(
         eos=EOS,
         size=size,
         ended_size=ended_size or size,
-        forbids_repeats=no_repeat_ngram > 0,
+        uses_no_repeat_ngram=no_repeat_ngram > 0,
         **more,
     )
     parameters = SearchParameters(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nmt.inference.alignment import (
     Aligner,
     expand_slots,
-    find_owners,
+    map_chars_to_tokens,
     match_characters,
     measure_layers,
     weigh_words,
@@ -34,7 +34,7 @@ def make_lexicon(entries: dict[tuple[int, int], float], layer: int | None = None
 
 
 def test_what_every_position_attends_to_counts_less() -> None:
-    """Both words look at the end mark most; each has one source word that the other lacks."""
+    """Both words look at EOS most; each has one source word that the other lacks."""
     attention = np.array([[0.4, 0.0, 0.6], [0.0, 0.4, 0.6], [0.0, 0.0, 1.0]])
     weights = Aligner().align(attention, np.array([5, 6]), np.array([7, 8]))
     first, last = 0.4 / 0.4**0.75, 0.6 / 2.2**0.75  # columns sum to 0.4, 0.4, 2.2
@@ -87,7 +87,7 @@ def test_the_layer_that_agrees_with_a_lexicon() -> None:
 
 
 def test_words_of_several_tokens() -> None:
-    """Source words of tokens (0, 1) and 2; target words of token 0 and (1, 2); end marks last."""
+    """Source words of tokens (0, 1) and 2; target words of token 0 and (1, 2); EOS last."""
     weights = np.array(
         [[0.1, 0.2, 0.6, 0.1], [0.5, 0.1, 0.4, 0.0], [0.0, 0.0, 0.2, 0.8], [0, 0, 0, 1]]
     )
@@ -108,10 +108,10 @@ class Halves:
 
 def test_the_token_of_each_character() -> None:
     tokenizer: Any = Halves()
-    assert find_owners(tokenizer, [1, 2, 3]) == ("ab cd ef", [0, 0, 1, 1, 1, 2, 2, 2])
+    assert map_chars_to_tokens(tokenizer, [1, 2, 3]) == ("ab cd ef", [0, 0, 1, 1, 1, 2, 2, 2])
     # The second byte completes the character that the first one began.
-    assert find_owners(tokenizer, [1, 0, 0, 2]) == ("ab ñcd", [0, 0, 1, 1, 3, 3])
-    assert find_owners(tokenizer, []) == ("", [])
+    assert map_chars_to_tokens(tokenizer, [1, 0, 0, 2]) == ("ab ñcd", [0, 0, 1, 1, 3, 3])
+    assert map_chars_to_tokens(tokenizer, []) == ("", [])
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def measured_by(
     return features
 
 
-HOLA = Segment(np.array([4, 5, 6]), "hola ana.")  # three tokens and the end mark
+HOLA = Segment(np.array([4, 5, 6]), "hola ana.")  # three tokens and EOS
 WEIGHTS = [[0.9, 0.1, 0, 0], [0.1, 0.2, 0.6, 0.1], [0.0, 0.0, 1.0, 0], [0, 0.5, 0, 0.5]]
 
 

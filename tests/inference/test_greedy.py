@@ -71,7 +71,7 @@ def test_greedy_follows_the_argmax_of_every_history() -> None:
 def test_limits_force_the_end_mark_in_greedy_search() -> None:
     hypotheses = run_greedy(TALKATIVE, TALKATIVE.state, [1, 3, 2])
     assert [sequences(hypotheses, i) for i in range(3)] == [[[EOS]], [[A, A, EOS]], [[A, EOS]]]
-    expected = [0.1, 0.5 * 0.5 * 0.1, 0.5 * 0.1]  # the forced end mark costs what it costs
+    expected = [0.1, 0.5 * 0.5 * 0.1, 0.5 * 0.1]  # the forced EOS costs what it costs
     np.testing.assert_allclose(hypotheses.log_probs[:, 0], np.log(expected), rtol=1e-5)
 
 
@@ -145,7 +145,7 @@ def count_draws(
     ("arguments", "shares"),
     [
         ({}, [0.1, 0.6, 0.3]),
-        ({"never": (PAD, BOS)}, [0.1, 0.6, 0.3]),
+        ({"suppressed": (PAD, BOS)}, [0.1, 0.6, 0.3]),
         # Squares, made to sum up to 1: 0.01, 0.36 and 0.09 of 0.46.
         ({"temperature": 0.5}, [0.0217, 0.7826, 0.1957]),
         ({"top_k": 2}, [0, 2 / 3, 1 / 3]),
@@ -190,7 +190,7 @@ def test_the_largest_number_draws_nothing_barred(barred: int) -> None:
     for place in (0, 0, barred):
         folded = fold(folded, place)
     assert int(ops.convert_to_numpy(folded)) == 0xFFFFFFFF
-    assert sum(count_draws(1, key, never=(PAD, BOS))) == 1  # of the others
+    assert sum(count_draws(1, key, suppressed=(PAD, BOS))) == 1  # of the others
 
 
 @pytest.mark.parametrize("arguments", [{}, {"top_k": 4}, {"top_p": 0.999}], ids=str)
@@ -198,7 +198,7 @@ def test_no_temperature_draws_anything_barred(arguments: dict[str, Any]) -> None
     """Hot, all others are drawn alike; cold, the most probable of them."""
     top_p = arguments.get("top_p", 1.0)
     draw = drawer(
-        samples=999, uses_top_p=top_p < 1, top_k=arguments.get("top_k", 0), never=(PAD, BOS)
+        samples=999, uses_top_p=top_p < 1, top_k=arguments.get("top_k", 0), suppressed=(PAD, BOS)
     )
     likely = [0.2, 0.3, 0.1, 0.25, 0.15]
     keys = ops.convert_to_tensor(np.array([1], np.uint32))

@@ -304,14 +304,14 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
     at_once = compile_over(WALK, draw, (2, 1, 1))(padded(), LIMITS, KEYS)
     for row, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
         everything = dict(WALK.everything(with_end(source), limit))
-        assert sum(map(math.exp, everything.values())) < 1  # the rest is padding and begin marks
+        assert sum(map(math.exp, everything.values())) < 1  # the rest is padding and BOS
         counts = Counter(sample.tokens for sample in samples[row])
         for sample in samples[row]:
             assert sample.log_prob == pytest.approx(everything[sample.tokens], abs=1e-4)
         lengths = at_once.lengths[row]
         tokens = [tuple(map(int, t[:n])) for t, n in zip(at_once.tokens[row], lengths, strict=True)]
         assert counts == Counter(tokens)
-        # The first token is the end mark as often as it should be.
+        # The first token is EOS as often as it should be.
         following = np.exp(WALK.log_probs(with_end(source), ()))
         share = following[EOS] / following[[EOS, A, B]].sum() if limit > 1 else 1.0
         spread = math.sqrt(count * share * (1 - share))

@@ -29,7 +29,7 @@ def test_tokens_are_paired_whatever_their_order() -> None:
     assert weights.shape == (4, 3)
     assert weights.argmax(1).tolist() == [1, 2, 0, 2]
     assert weights[0, 1] > 0.8
-    # Targets of one source token, end mark included, are a distribution.
+    # Targets of one source token, EOS included, are a distribution.
     everything = learned.weigh(np.array([5]), np.array([2, *range(99, 130)]))
     assert 0.9 < everything.sum() <= 1 + 1e-6
 

@@ -151,17 +151,17 @@ def test_a_beam_of_one_is_never_worse_than_greedy() -> None:
 
 
 def test_what_is_never_put_out_leaves_room_for_the_rest() -> None:
-    """The begin mark is the most probable token everywhere; scores are still the model's own."""
+    """BOS is the most probable token everywhere; scores are still the model's own."""
     steps = Bigrams(
         after_bos=[0.05, 0.5, 0.05, 0.3, 0.1],
         after_a=[0.05, 0.6, 0.25, 0.05, 0.05],
         after_b=[0.05, 0.6, 0.25, 0.05, 0.05],
     )
     expected = math.log(0.3 * 0.25)
-    hypotheses = run_greedy(steps, steps.state, [4], never=(PAD, BOS))
+    hypotheses = run_greedy(steps, steps.state, [4], suppressed=(PAD, BOS))
     assert sequences(hypotheses) == [[A, EOS]]
     assert hypotheses.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
-    hypotheses = run_beam(steps, steps.state, [4], size=2, never=(PAD, BOS))
+    hypotheses = run_beam(steps, steps.state, [4], size=2, suppressed=(PAD, BOS))
     assert sequences(hypotheses) == [[A, EOS], [EOS]]
     assert hypotheses.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
 
@@ -294,7 +294,7 @@ def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
         hypotheses = compiled_search(size)(SOURCE, LIMITS)
         for n in range(hypotheses.tokens.shape[1]):
             chosen = hypotheses.tokens[:, n]  # [B, T]
-            # After the end mark both are padding.
+            # After EOS both are padding.
             target_in = np.concatenate([np.full((len(SOURCE), 1), BOS), chosen[:, :-1]], axis=1)
             target_in[target_in == EOS] = PAD
             logits = model({"source": SOURCE, "target": target_in.astype(np.int32)})

@@ -256,7 +256,7 @@ def test_outputs_with_their_old_rest_have_alternatives(tokenizer: Tokenizer) -> 
         def search(self, *arguments: Any) -> list[list[Hypothesis]]:
             outputs = super().search(*arguments)
             for hypotheses, limit in zip(outputs, arguments[1], strict=True):
-                if len(hypotheses[0].tokens) < limit:  # more than the end mark may follow
+                if len(hypotheses[0].tokens) < limit:  # more than EOS may follow
                     for text, score in (("The hound runs", -2.0), ("The hound corre", -0.5)):
                         [ids] = self.tokenizer.target.encode([text])
                         hypotheses.append(Hypothesis((*map(int, ids), EOS), score, score))

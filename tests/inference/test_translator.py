@@ -408,7 +408,7 @@ def test_the_default_beam_holds_all_requested_translations() -> None:
     )
     assert SearchRequest(n_best=1).resolve(decoding, 9) == BeamOptions(2, 0.6, avoids_loops=True)
     repeating = SearchRequest(no_repeat_ngram=4).resolve(decoding, 9)
-    assert (repeating.no_repeat_ngram, repeating.static_options.forbids_repeats) == (4, True)
+    assert (repeating.no_repeat_ngram, repeating.static_options.uses_no_repeat_ngram) == (4, True)
     decoding.no_repeat_ngram = 3
     assert SearchRequest().resolve(decoding, 9) == BeamOptions(2, 0.6, no_repeat_ngram=3)
     assert SearchRequest(no_repeat_ngram=0).resolve(decoding, 9) == BeamOptions(2, 0.6)

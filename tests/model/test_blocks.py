@@ -14,7 +14,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.model import DecoderBlock, EncoderBlock, Sizes
-from nmt.model.positions import list_distances, make_bias
+from nmt.model.positions import list_distances, make_distance_bias
 
 pytestmark = pytest.mark.backend
 
@@ -145,7 +145,7 @@ def test_positions_that_are_a_bias_are_not_left_out(positions: str) -> None:
     for block, memory in zip(blocks, ((), (MEMORY,)), strict=True):
         with pytest.raises(ValueError, match=f"positions='{positions}' .* needs distance_bias"):
             block(X, *memory)
-        bias = make_bias(positions, 4, causal=bool(memory), name="bias")
+        bias = make_distance_bias(positions, 4, causal=bool(memory), name="bias")
         biased = numpy(block(X, *memory, distance_bias=bias(list_distances(5, 5))))
         block.sizes = dataclasses.replace(block.sizes, positions="none")
         plain = numpy(block(X, *memory))

@@ -23,11 +23,11 @@ from nmt.model.positions import (
     PositionEmbedding,
     RelativeBias,
     bucket,
+    expand_distance_bias,
     list_distances,
     list_slopes,
-    make_bias,
+    make_distance_bias,
     rotate,
-    spread,
 )
 
 pytestmark = pytest.mark.backend
@@ -114,7 +114,9 @@ def test_what_is_spread_stands_at_its_distance(queries: int, keys: int) -> None:
     assert distances.dtype == np.int32
     np.testing.assert_array_equal(distances, np.arange(1 - keys, queries))
     actual = ops.convert_to_numpy(
-        spread(ops.convert_to_tensor(np.stack([distances, 10 * distances])), queries, keys)
+        expand_distance_bias(
+            ops.convert_to_tensor(np.stack([distances, 10 * distances])), queries, keys
+        )
     )
     expected = np.arange(queries)[:, None] - np.arange(keys)
     np.testing.assert_array_equal(actual, np.stack([expected, 10 * expected]))
@@ -225,11 +227,11 @@ def test_relative_bias_by_hand(causal: bool) -> None:
 
 def test_who_has_a_bias() -> None:
     for kind in ("sinusoidal", "learned", "rotary", "none"):
-        assert make_bias(kind, 2, causal=True, name="bias") is None
-    relative = make_bias("relative", 2, causal=True, name="bias")
+        assert make_distance_bias(kind, 2, causal=True, name="bias") is None
+    relative = make_distance_bias("relative", 2, causal=True, name="bias")
     assert isinstance(relative, RelativeBias)
     assert (relative.num_heads, relative.causal, relative.name) == (2, True, "bias")
-    assert isinstance(make_bias("alibi", 2, causal=True, name="bias"), LinearBias)
+    assert isinstance(make_distance_bias("alibi", 2, causal=True, name="bias"), LinearBias)
 
 
 @pytest.mark.parametrize(

@@ -213,5 +213,5 @@ def test_layers_are_rebuilt_from_their_configuration(kind: Any) -> None:
 
 def test_what_stands_before_the_first_is_nothing() -> None:
     x = np.array([[1.0], [2.0], [3.0]], np.float32)
-    assert np.asarray(loops.previous(x)).ravel().tolist() == [0, 1, 2]
-    assert np.asarray(loops.previous(x, reverse=True)).ravel().tolist() == [2, 3, 0]
+    assert np.asarray(loops.shift(x)).ravel().tolist() == [0, 1, 2]
+    assert np.asarray(loops.shift(x, reverse=True)).ravel().tolist() == [2, 3, 0]

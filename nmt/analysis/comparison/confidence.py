@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 
-from nmt.data.splitting import evenly
+from nmt.data.splitting import sample_evenly
 from nmt.inference.contract import SearchRequest
 from nmt.inference.evaluation import run_with_progress
 from nmt.inference.translator import Translator
@@ -58,7 +58,7 @@ def measure_reliability(
         request: of translations with confidence.
         console: shows a progress bar.
     """
-    sample = evenly(list(zip(sources, references, strict=True)), _SENTENCES)
+    sample = sample_evenly(list(zip(sources, references, strict=True)), _SENTENCES)
     translations = run_with_progress(
         lambda chunks: translator.stream(chunks, request),
         [source for source, _ in sample],

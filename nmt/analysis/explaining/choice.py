@@ -45,7 +45,7 @@ class ChoiceExplanation(NamedTuple):
     other: str  # the word that it is held against
     other_log_prob: float
     source: tuple[Reason, ...]  # words of the source, and its other tokens as one
-    prefix: tuple[Reason, ...]  # words before it, begin mark first; then its own pieces, if several
+    prefix: tuple[Reason, ...]  # words before it, BOS first; then its own pieces, if several
     source_contrast: float  # nats, of all words of the source at once
     prefix_contrast: float  # the same of the prefix
     support: float  # nats, see `WordExplanation.support`
@@ -142,7 +142,7 @@ class ChoiceExplainer:
         return shares.source[begin:].mean(0), shares.prefix[begin:].mean(0)
 
     def _group_prefix(self, segment: Segment, before: tuple[int, ...]) -> list[TokenWord]:
-        """Return the begin mark and the words of a prefix, by the tokens that the decoder reads."""
+        """Return BOS and the words of a prefix, by the tokens that the decoder reads."""
         words = group_tokens(self._tokenizer.target, before)
         return [TokenWord("begin mark", 0, 1)] + [
             TokenWord(
@@ -158,7 +158,7 @@ def _list_source_tokens(columns: np.ndarray) -> list[list[int]]:
     """Return the indices of the tokens of each source word, and of those that belong to none."""
     words: list[list[int]] = [np.flatnonzero(column).tolist() for column in columns.T]
     others: list[int] = np.flatnonzero(~columns.any(1)).tolist()
-    return [*words, [*others, len(columns)]]  # the last is the end mark
+    return [*words, [*others, len(columns)]]  # the last is EOS
 
 
 def _list_source(

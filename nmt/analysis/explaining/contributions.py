@@ -47,7 +47,7 @@ class Contributions(NamedTuple):
     """Contributions to the output tokens of a pair."""
 
     # By ALTI+, float32 [T, S] and [T, T]: of the source, and of the tokens that the decoder reads,
-    # the begin mark first; those to a token sum to 1 over both
+    # BOS first; those to a token sum to 1 over both
     source: np.ndarray
     prefix: np.ndarray
     layers: LayerView
@@ -70,8 +70,8 @@ def check_transformer(model: Model) -> Transformer:
 def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
     """Return a compiled function that measures the contributions of each pair of a batch.
 
-    Its arguments are the ids of sources with their end mark, of shifted targets with their begin
-    mark, and of targets with their end mark: a list of int [S] or [T] each.
+    Its arguments are the ids of sources with EOS, of shifted targets with BOS, and of targets with
+    EOS: a list of int [S] or [T] each.
 
     Raises:
         UserError: see `check_transformer`.

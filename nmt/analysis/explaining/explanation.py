@@ -63,11 +63,11 @@ class WordExplanation:
     other: str  # the word that was rejected
     other_pieces: tuple[str, ...]
     other_log_prob: float
-    source: tuple[Share, ...]  # by words of the source, end mark included
-    # By words before it, begin mark first; then its own pieces, if several
+    source: tuple[Share, ...]  # by words of the source, EOS included
+    # By words before it, BOS first; then its own pieces, if several
     prefix: tuple[Share, ...]
-    all_source: Share  # all words hidden at once, but not the end mark: effects do not sum to it
-    all_prefix: Share  # the same, but not the begin mark
+    all_source: Share  # all words hidden at once, but not EOS: effects do not sum to it
+    all_prefix: Share  # the same, but not BOS
     layers: tuple[LayerReading, ...]  # empty: no transformer
     departure: Departure  # where the beam rejected the other word
 

@@ -41,8 +41,8 @@ def pad_rows(rows: Sequence[Sequence[int] | np.ndarray], length: int) -> np.ndar
 class ForcedRow(NamedTuple):
     """A source, a target that the decoder reads, and the pieces that are scored."""
 
-    source: np.ndarray  # int [S], end mark included
-    read: Sequence[int]  # ids, the begin mark first
+    source: np.ndarray  # int [S], EOS included
+    read: Sequence[int]  # ids, BOS first
     positions: Sequence[int]  # of the scored pieces: each follows ``read[: position + 1]``
     labels: Sequence[int]  # their ids
 
@@ -87,8 +87,8 @@ class ForcedScorer:
         """Return the log-probabilities of all pieces after each prefix, float32 [N, V].
 
         Args:
-            source: int [S], end mark included.
-            prefixes: ids without begin mark.
+            source: int [S], EOS included.
+            prefixes: ids without BOS.
         """
         outputs: dict[int, np.ndarray] = {}
         for indices in self._batch([1 + len(prefix) for prefix in prefixes]):

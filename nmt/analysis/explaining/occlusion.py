@@ -38,7 +38,7 @@ _ALL = -1
 class Continuation(NamedTuple):
     """A word that a translation may have after a prefix."""
 
-    prefix: tuple[int, ...]  # ids, without begin mark
+    prefix: tuple[int, ...]  # ids, without BOS
     tokens: tuple[int, ...]  # ids of the word's pieces
 
 
@@ -93,12 +93,12 @@ def occlude(
 
     Args:
         score: see `ForcedScorer.score_pieces`.
-        source: int [S], end mark included.
+        source: int [S], EOS included.
         source_words: indices of the tokens of each word.
         prefix_words: of each word that a prefix may have, the indices of its tokens in what the
-            decoder reads: 0 is the begin mark. A word that reaches beyond a prefix is not of it.
+            decoder reads: 0 is BOS. A word that reaches beyond a prefix is not of it.
         continuations: at least one piece each.
-        kept: indices of source tokens besides the end mark that stay when the source is hidden.
+        kept: indices of source tokens besides EOS that stay when the source is hidden.
     """
     without_source = source[sorted({*kept, len(source) - 1})]
     rows: list[ForcedRow] = []

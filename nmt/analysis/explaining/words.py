@@ -12,7 +12,7 @@ import numpy as np
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import EOS, SUFFIX, UNK, Tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import NEVER
+from nmt.inference.contract import SUPPRESSED
 from nmt.inference.segmenting import clean_input
 from nmt.text.scripts import is_unspaced_letter
 from nmt.text.words import join_words
@@ -149,7 +149,7 @@ def _choose_space(prefix: str, written: str, other: str) -> str:
 
     Args:
         prefix: the text before it.
-        written: that word and the space before it; empty for the end mark.
+        written: that word and the space before it; empty for EOS.
         other: the word.
     """
     if not prefix:
@@ -250,7 +250,7 @@ def _grow(rival: _Rival, row: np.ndarray) -> _Rival:
 def _has_ended(tokenizer: Tokenizer, ids: Sequence[int]) -> bool:
     """Whether the last piece begins another word, or ends the output."""
     *_, last = tokenizer.pieces(ids)
-    return ids[-1] in (EOS, *NEVER) or (
+    return ids[-1] in (EOS, *SUPPRESSED) or (
         last not in _INNER and len(group_tokens(tokenizer, ids)) > 1
     )
 
@@ -265,5 +265,5 @@ def _drop_inner(tokenizer: Tokenizer, rival: _Rival) -> _Rival:
 def forbid(row: np.ndarray, ids: Sequence[int]) -> np.ndarray:
     """Return log-probabilities [V] without those of some ids, and of ids that no output has."""
     row = row.copy()
-    row[[*NEVER, UNK, *ids]] = -np.inf
+    row[[*SUPPRESSED, UNK, *ids]] = -np.inf
     return row

@@ -29,7 +29,7 @@ class Head(NamedTuple):
 class HeadScores(NamedTuple):
     """Loss and BLEU of a model on a set of sentences."""
 
-    loss: float  # nats per target token, end marks included
+    loss: float  # nats per target token, EOS included
     bleu: float  # of greedy translations, 0 to 100
     signature: str  # of BLEU, by sacreBLEU
 

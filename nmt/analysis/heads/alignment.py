@@ -70,16 +70,16 @@ def weigh_rows(cross: Array, source: Array, target: Array) -> Array:
     """Return the weights between words of both rows of each target token.
 
     Args:
-        cross: [layers, H, T, S], end marks included.
+        cross: [layers, H, T, S], EOS included.
         source: [S - 1, source words], see `assign_to_words`.
         target: [T - 1, target words].
 
     Returns:
         [2, layers, H, target words, source words + 1]: the rows that write (0) and the rows that
-        read (1) a target word. The last column is the end mark; every row sums to 1.
+        read (1) a target word. The last column is EOS; every row sums to 1.
     """
     written = weigh_words(cross, source, target)
-    # `weigh_words` leaves the last row out: here the first one, which reads the begin mark.
+    # `weigh_words` leaves the last row out: here the first one, which reads BOS.
     read = weigh_words(np.roll(cross, -1, axis=-2), source, target)
     return np.stack([written, read])
 
@@ -145,7 +145,7 @@ def select(weights: Array, method: Method) -> Array:
 def find_links(weights: Array) -> Links:
     """Link every target word to the source word with the largest weight.
 
-    A word whose largest weight is on the end mark gets no link.
+    A word whose largest weight is on EOS gets no link.
 
     Args:
         weights: [target words, source words + 1].

@@ -76,8 +76,8 @@ def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
         - confidence: the largest weight (Voita et al. 2019, Analyzing Multi-Head Self-Attention);
         - distance: the mean of |position - attended position|, in positions for self-attention.
           For cross-attention in shares of the sentence: position t of T lies at (t + 1/2) / T;
-        - mark: the weight on the end mark of the source; in masked self-attention, whose input has
-          no end mark, on the begin mark;
+        - mark: the weight on the EOS of the source; in masked self-attention, whose input has
+          no EOS, on BOS;
         - previous, own, next (self-attention; next only where it is not masked): the weight on the
           previous, the own and the next position, over the rows that have such a position;
         - diagonal (cross-attention): the weight on the column of `diagonal`.
@@ -190,7 +190,7 @@ def summarize_probes(attentions: Sequence[Attention]) -> dict[str, float]:
     """Return scalars about the attention of the probe sentences, by TensorBoard tag.
 
     They are the entropy in nats of every kind and layer, and the share of cross-attention on the
-    end mark, as means over heads.
+    EOS, as means over heads.
     """
     if not attentions:
         return {}

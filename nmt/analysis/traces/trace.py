@@ -39,10 +39,10 @@ class Candidate:
 
 @dataclass
 class Node:
-    """A prefix in the beam, by its last token; the root is the begin mark."""
+    """A prefix in the beam, by its last token; the root is BOS."""
 
     parent: int | None  # index of the prefix without the last token; None at the root
-    depth: int  # tokens, without the begin mark
+    depth: int  # tokens, without BOS
     token: int
     piece: str
     log_prob: float  # of the token given the previous ones, in nats
@@ -55,7 +55,7 @@ class Node:
 class Trace:
     """One search for one sentence."""
 
-    source: list[str]  # S tokens, end mark included
+    source: list[str]  # S tokens, EOS included
     beam_size: int  # 1: greedy
     length_penalty: float  # alpha of Wu et al. 2016, equation 14
     nodes: list[Node]  # parents before their children; 0 is the root

@@ -56,7 +56,7 @@ def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> N
         name: np.asarray(ops.convert_to_numpy(weight), np.float32)
         for name, weight in model.named_weights().items()
     }
-    # MarianMT's order: end mark, unknown, all tokens, and padding, with which decoding begins.
+    # MarianMT's order: EOS, unknown, all tokens, and padding, with which decoding begins.
     order = [EOS, UNK, *range(UNK + 1, sizes.vocabulary_size), BOS]
     tokens = tokenizer.pieces(order)
     if len(set(tokens)) < len(tokens):

@@ -136,7 +136,7 @@ def test_omissions_and_additions_by_hand(monkeypatch: pytest.MonkeyPatch) -> Non
             if chosen is None:
                 yield None
                 continue
-            weights = np.zeros((len(chosen), 5))  # four source words and the end mark
+            weights = np.zeros((len(chosen), 5))  # four source words and EOS
             for row, (column, weight) in zip(weights, chosen, strict=True):
                 row[column] = weight
                 row[0 if column else 1] += 1 - weight

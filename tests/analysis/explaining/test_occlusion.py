@@ -13,7 +13,7 @@ from nmt.analysis.explaining.occlusion import Continuation, Effects, contrast, o
 from nmt.data.tokenizer import BOS, EOS, UNK
 
 SOURCE = np.array([7, 12, 7, 20, EOS])
-SOURCE_WORDS = ([0, 1], [2], [3], [4])  # the last one is the end mark
+SOURCE_WORDS = ([0, 1], [2], [3], [4])  # the last one is EOS
 PREFIX = (9, 4, 15)
 PREFIX_WORDS = (range(1), range(1, 3), range(3, 4), range(4, 6))
 CONTINUATIONS = [

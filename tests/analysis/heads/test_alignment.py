@@ -31,7 +31,7 @@ def test_weights_of_words_are_sums_over_source_and_means_over_target_pieces() ->
     source = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])  # word 0 has two pieces
     target = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])  # word 1 has two pieces
     cross = np.array(
-        [  # rows: what position t attends to; columns: three pieces, end mark
+        [  # rows: what position t attends to; columns: three pieces, EOS
             [0.1, 0.2, 0.3, 0.4],
             [0.5, 0.1, 0.4, 0.0],
             [0.0, 0.1, 0.9, 0.0],

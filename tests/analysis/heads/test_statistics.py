@@ -26,7 +26,7 @@ from nmt.inference.results import Attention
 LOG2 = math.log(2)
 KIND = {kind.name: kind for kind in KINDS}
 
-# Three positions; the last column of the encoder and of cross-attention is the end mark.
+# Three positions; the last column of the encoder and of cross-attention is EOS.
 SELF = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5], [0.0, 1.0, 0.0]])
 CAUSAL = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.125, 0.375, 0.5]])
 CROSS = np.array([[0.75, 0.25, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
@@ -80,7 +80,7 @@ def test_masked_self_attention_without_the_row_that_has_no_choice() -> None:
         "entropy_share": [1, last / math.log(3)],  # of two and of three positions
         "confidence": [0.5, 0.5],
         "distance": [0.5, 0.625],
-        "mark": [0.5, 0.125],  # the begin mark
+        "mark": [0.5, 0.125],  # BOS
         "previous": [0.5, 0.375],
         "own": [0.5, 0.5],
     }
@@ -157,7 +157,7 @@ def test_means_count_every_token_alike() -> None:
 
 
 def test_what_no_row_can_tell_is_left_out() -> None:
-    """A model that writes nothing but the end mark has no masked self-attention to speak of."""
+    """A model that writes nothing but EOS has no masked self-attention to speak of."""
     means = average([sum_up(random_attention(1, 2, 3, 1, seed=3))])
     assert "decoder" not in means
     assert means["cross"]["entropy"].shape == (1, 2)
