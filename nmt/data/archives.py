@@ -189,9 +189,8 @@ def open_member(
                 tarfile.open(fileobj=bounded(unpacked, path, key), mode="r|") as tar,
             ):
                 member = next(member for member in tar if member.name == chosen)
-                yield cast(
-                    io.BufferedReader, tar.extractfile(member)
-                )  # a regular file, so not None
+                # A regular file, so not None.
+                yield cast(io.BufferedReader, tar.extractfile(member))
             return
         with zipfile.ZipFile(packed) as zipped:
             if zipped.getinfo(chosen).flag_bits & 1:

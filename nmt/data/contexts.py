@@ -59,6 +59,6 @@ def remove_contexts(pairs: Iterable[Pair], tags: Sequence[str] = ()) -> list[Pai
 
     Args:
         pairs: as the model sees them.
-        tags: words that stay where they stand before a context; others go as well.
+        tags: words before a context that are kept; all others are removed.
     """
     return [Pair(remove_context(pair.source, tags), pair.target) for pair in pairs]

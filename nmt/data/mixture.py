@@ -121,7 +121,7 @@ def _source_weight(config: DataConfig, name: str, size: int) -> float | None:
 def sample_run(
     config: DataConfig, name: str, pairs: Sequence[Pair], sizes: Mapping[str, int]
 ) -> Sequence[Pair]:
-    """Return pairs of another run: with a weight as many as it gives, at even intervals.
+    """Return pairs of another run: all, or as many as its weight gives, at even intervals.
 
     Args:
         config: the ``data`` group.

@@ -140,7 +140,7 @@ class BatchNoise:
     def _change(
         self, pairs: Sequence[PackedPair], kinds: Collection[str], rng: random.Random
     ) -> Sequence[PackedPair]:
-        """Return one changed pair; all as they were if tags or weights differ, or slots repeat."""
+        """Return one changed pair; all, unchanged, if tags or weights differ or slots repeat."""
         if any(UNK in pair.source or UNK in pair.target for pair in pairs):
             return pairs  # their text is not known
         sources = self._tokenizer.decode([pair.source for pair in pairs])

@@ -1,4 +1,4 @@
-"""Noise in processes beside this one, for devices that update faster than one process adds noise.
+"""Noise from worker processes, for devices that update faster than one process adds noise.
 
 Threads would not do: they wait for each other, and training for them, because of the interpreter's
 lock.

@@ -47,8 +47,7 @@ class Row(NamedTuple):
 
     file: str
     number: int  # of the line in the file, from 1
-    # One: a line between whose TABs the columns are. Two or more: source, target and the others of
-    # `Columns`.
+    # One: a line whose columns TABs separate. Two or more: the cells, in the order of `Columns`.
     lines: tuple[bytes, ...]
     columns: Columns = Columns()  # of a single line
 

@@ -109,5 +109,5 @@ class _RecordLayout:
         return concatenate_ranges(self._begins + 1 + 2 * self._per_row, self._words * self._per_row)
 
     def ids(self, before: np.ndarray | int) -> np.ndarray:
-        """Return the index of each row's id number ``before``, from 0: int64 [rows]."""
+        """Return where the ids of each row begin, plus ``before``: int64 [rows]."""
         return self._begins + 1 + (2 + self._words) * self._per_row + before

@@ -111,9 +111,9 @@ def split(
     log: Callable[[str], None],
     groups: Sequence[str] = (),
 ) -> list[str]:
-    """Return the split of every pair, such that no two splits share a group.
+    """Return the split of every pair.
 
-    Nor do they share a sentence, except one of a pair that has a group.
+    Splits share no group, and no sentence except those of pairs that have a group.
 
     Args:
         pairs: all pairs.

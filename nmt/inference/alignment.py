@@ -22,7 +22,7 @@ _MIN_PROBABILITY = 1e-3  # ... and to probabilities, so that rare tokens follow 
 
 _MAX_PAIRS = 40_000  # of characters that are compared: the time grows with their square
 _SAMPLE = 3  # characters that are equal where texts match again
-_SKIPS = sorted(  # characters of both texts that may differ in one place
+_SKIPS = sorted(  # characters skipped in both texts after a difference, the fewest first
     {skips for far in range(41) for near in range(2) for skips in ((near, far), (far, near))},
     key=sum,
 )

@@ -22,8 +22,8 @@ from nmt.text.words import find_words
 
 Range = tuple[int, int]  # [begin, end)
 
-# Share of its sources from which on a word belongs to an element; less than half, so that elements
-# whose words are not contiguous are around more words rather than fewer.
+# A word belongs to an element if this share of its sources does; less than half, so that elements
+# with scattered words cover more words rather than fewer.
 _MIN_SHARE = 0.45
 
 

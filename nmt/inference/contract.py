@@ -213,7 +213,7 @@ def split_prefix(prefix: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def stack_prefixes(prefixes: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
-    """Return prefixes with -1 after each, int32 [B, P]: see `Engine.search`."""
+    """Return int32 [B, P], prefixes padded with -1: see `Engine.search`."""
     stacked = np.full((len(prefixes), max(map(len, prefixes))), -1, np.int32)
     for row, ids in zip(stacked, prefixes, strict=True):
         row[: len(ids)] = ids
@@ -261,8 +261,8 @@ class Engine(Protocol):
             sources: ids without EOS, at least one sentence, of similar length.
             limits: int32 [B], most tokens of each output, EOS included.
             options: options that the engine `supports`.
-            prefix: int32 [P], ids that every output begins with; may be empty. Or [B, P], those
-                of each output, and -1 after them.
+            prefix: int32 [P], ids that every output begins with (may be empty); or [B, P], one
+                row per output, padded with -1.
 
         Returns:
             Up to ``options.n_best`` hypotheses per sentence, best first.

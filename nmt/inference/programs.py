@@ -55,21 +55,22 @@ class OneCallPrograms:
         rows = 1 << (count - 1).bit_length()
         width = min(self._round_up(width), self._model.max_length)
         source, constraints, keys = _fill_batch(source, constraints, keys, rows, width)
-        room = np.arange(self._round_up(int(constraints.limits.max())))
+        # Only its length counts: a shape, which JAX compiles for.
+        positions = np.arange(self._round_up(int(constraints.limits.max())))
         with self._lock:
             if options not in self.compiled:
                 self.compiled[options] = self._compile(options)
         limits, prefix, (alpha, beta, n_best, temperature, top_p, ngram) = constraints
         outputs = self.compiled[options](
-            source, limits, prefix, keys, room, n_best, ngram, alpha, beta, temperature, top_p
+            source, limits, prefix, keys, positions, n_best, ngram, alpha, beta, temperature, top_p
         )
         return HypothesisTensors(*(output[:count] for output in outputs))
 
     def _compile(self, options: StaticOptions) -> Any:
         def search(
-            source: Any, limits: Any, prefix: Any, keys: Any, room: Any, *parameters: Any
+            source: Any, limits: Any, prefix: Any, keys: Any, positions: Any, *parameters: Any
         ) -> Any:
-            max_length = ops.shape(room)[0]
+            max_length = ops.shape(positions)[0]
             state = start_state(self._model, source, options, max_length)
             algorithm = make_algorithm(self._model, options, key=ops.cast(keys, "uint32"))
             n_best, ngram, alpha, beta, temperature, top_p = parameters
@@ -114,31 +115,31 @@ class SteppedPrograms:
         limits, prefix = tf.constant(constraints.limits), tf.constant(constraints.prefix)
         progress = begin(tf.constant(source), tf.constant(keys), tf.constant(longest))
         outputs: list[np.ndarray] | None = None
-        # `rows` are rows of the last step that stay, `sentences` their rows in the whole batch.
-        sentences = rows = np.arange(len(source))
+        # `kept_rows` are rows of the last step that stay, `batch_rows` those in the whole batch.
+        batch_rows = kept_rows = np.arange(len(source))
         for until in range(LENGTH_STEP, round_up(longest) + 1, LENGTH_STEP):
             progress, limits, prefix, unfinished, results = advance(
                 progress,
                 limits,
                 prefix,
                 parameters,
-                tf.constant(rows, tf.int32),
+                tf.constant(kept_rows, tf.int32),
                 tf.constant(until),
             )
             is_unfinished = unfinished.numpy()
             remaining = np.flatnonzero(is_unfinished)
             if remaining.size and remaining.size > _SHRINK_SHARE * len(is_unfinished):
-                rows = np.arange(len(is_unfinished))  # all stay
+                kept_rows = np.arange(len(is_unfinished))  # all stay
                 continue
             # Some finished rows stay, so that the number of rows is one of few.
             fill = np.flatnonzero(~is_unfinished)[: _few(remaining.size) - remaining.size]
-            rows = np.concatenate([remaining, fill])
+            kept_rows = np.concatenate([remaining, fill])
             arrays = [result.numpy() for result in results]
             if outputs is None:
                 outputs = [np.zeros((len(source), *a.shape[1:]), a.dtype) for a in arrays]
             for output, array in zip(outputs, arrays, strict=True):
-                output[sentences[~is_unfinished]] = array[~is_unfinished]
-            sentences = sentences[rows]
+                output[batch_rows[~is_unfinished]] = array[~is_unfinished]
+            batch_rows = batch_rows[kept_rows]
             if not remaining.size:
                 break
         assert outputs is not None
@@ -247,24 +248,29 @@ def make_algorithm(model: Decoder, options: StaticOptions, *, key: Any = None) -
         options: select the algorithm.
         key: uint32 [B], random keys for `Sample`.
     """
-    marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "suppressed": SUPPRESSED}
+    arguments: dict[str, Any] = {
+        "step": model.step,
+        "bos": BOS,
+        "eos": EOS,
+        "suppressed": SUPPRESSED,
+    }
     if options.is_sampling:
         return Sample(
             key=key,
             samples=options.hypotheses,
             top_k=options.top_k,
             uses_top_p=options.uses_top_p,
-            **marks,
+            **arguments,
         )
-    marks["uses_no_repeat_ngram"] = options.uses_no_repeat_ngram
+    arguments["uses_no_repeat_ngram"] = options.uses_no_repeat_ngram
     if options.hypotheses == 1:
-        return Greedy(**marks)
+        return Greedy(**arguments)
     return BeamSearch(
         reorder=model.reorder,
         size=options.hypotheses,
         ended_size=options.hypotheses if options.keeps_n_best else 1,
         coverage=model.coverage if options.tracks_coverage else None,
-        **marks,
+        **arguments,
     )
 
 

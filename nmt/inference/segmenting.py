@@ -64,7 +64,7 @@ def clean_input(text: str) -> str:
 class _Sentence(NamedTuple):
     """A sentence to translate."""
 
-    text: str  # of `ReadSentence`, and so on
+    text: str  # this and the next four: see `ReadSentence`
     slotted: SlottedText
     case: LetterCase
     is_copied: bool
@@ -76,7 +76,7 @@ class _Sentence(NamedTuple):
 
 
 def _cut_labels(text: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yield each label with "", and what follows it with the whole sentence."""
+    """Yield (label, "") for each label, then what follows with the whole sentence."""
     for sentence in split_sentences(text, language):
         *labels, rest = split_label(sentence)
         yield from ((label, "") for label in labels)

@@ -237,7 +237,7 @@ class TermForcer:
                 or _biased_score(candidates[n], ranked) > _biased_score(*best[number])
             ):
                 best[number] = candidates[n], ranked
-        # An output with its old rest has no alternatives but those with the same beginning.
+        # A candidate with the old rest has one output: its alternatives have the same beginning.
         return [
             (candidate, _add_alternatives(ranked, by_begin[number, candidate.begin]))
             for number, (candidate, ranked) in best.items()

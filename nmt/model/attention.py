@@ -71,9 +71,8 @@ def scaled_dot_product_attention(
         mask = mask.expand()
     bias = None
     if distance_bias is not None:
-        bias = ops.cast(
-            distance_bias, "float32"
-        )  # before `expand_distance_bias`, so its gradient sums in float32
+        # Cast before it is expanded, so that its gradient is summed in float32.
+        bias = ops.cast(distance_bias, "float32")
         bias = expand_distance_bias(bias, ops.shape(query)[1], ops.shape(key)[1])[None]
     has_dropout = dropout_key is not None and dropout_rate > 0
     is_half = keras.backend.standardize_dtype(query.dtype) == "float16"

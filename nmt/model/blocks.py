@@ -63,8 +63,8 @@ class FeedForward(SizedLayer):
 class _Block(SizedLayer):
     """The residual branches that encoder and decoder blocks share.
 
-    Branch n draws its dropout from the keys of layer indices 2 n and 2 n + 1: feed-forward 0 and
-    1, the first attention 2 and 3, the second 4 and 5.
+    Branch n (0: feed-forward; 1, 2: attention) derives two dropout keys: 2 n inside of it,
+    2 n + 1 for its output.
 
     Args:
         sizes: set where the block belongs to a model; dropout is then on when a key is given. None:
@@ -124,7 +124,7 @@ class _Block(SizedLayer):
         return super().get_config() | {"seed": self.seed}
 
     def _check_bias(self, distance_bias: Tensor | None) -> None:
-        """Check that positions which are a bias are passed: a block has no weights for them."""
+        """Check that a bias is passed if positions need one: a block has no weights for it."""
         if distance_bias is None and self.sizes.positions in BIASED:
             raise ValueError(
                 f"positions={self.sizes.positions!r} of {self.name} needs distance_bias, from "
@@ -153,7 +153,7 @@ class _Block(SizedLayer):
         return_weights: bool,
         **arguments: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Run one attention branch: (x, weights or None); its keys are ``index`` and the next."""
+        """Run an attention branch: (x, weights or None), with keys ``index`` and ``index`` + 1."""
         result = layer(
             self.before(norm, x),
             *memory,

@@ -148,8 +148,8 @@ def dropout(x: Tensor, rate: float, key: Tensor | None, *, time_major: bool = Fa
     Args:
         x: float tensor with fewer than 2^31 elements; the batch is its first axis.
         rate: in [0, 1).
-        key: from `fold` (masks of neighbouring raw keys are each other's shifts), a uint32 scalar
-            or a `DropoutKey`; None switches dropout off (inference).
+        key: uint32 scalar or `DropoutKey`, from `fold`: the masks of raw keys n and n + 1 would be
+            shifted copies. None: no dropout.
         time_major: whether ``x`` is [T, B, ...]; it gets the mask of [B, T, ...].
     """
     if key is None or rate == 0:

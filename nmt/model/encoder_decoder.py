@@ -46,11 +46,11 @@ class EncoderDecoder(SizedLayer, keras.Model):
 
     Subclasses have a `TokenEmbedding` called ``embedding`` and implement
 
-    - to be trained: `forward`;
-    - to be searched, which evaluations do, too: `start`, `step`, `capacity`, and states that have
-      the methods `reorder`, `grow` and `growing_axes`, and for coverage the fields ``coverage`` and
+    - for training: `forward`;
+    - for search, which evaluations need: `start`, `step`, `capacity`, and states that have the
+      methods `reorder`, `grow` and `growing_axes`, and for coverage the fields ``coverage`` and
       ``memory_mask``: see `Decoder`;
-    - to show attention: ``attention_kinds``, `attention_layers`, and weights from `forward`.
+    - for attention weights: ``attention_kinds``, `attention_layers`, and weights from `forward`.
     """
 
     adapter_patterns: ClassVar[tuple[str, ...]] = ("value", "inner", "outer")  # of `add_adapters`

@@ -116,7 +116,7 @@ class TokenEmbedding(keras.layers.Layer):
         self.built = True
 
     def compute_output_shape(self, ids_shape: Any) -> Any:
-        """[B, L] -> [B, L, D]; models build all their layers with a third axis."""
+        """[B, L] -> [B, L, D]. A third axis, which `EncoderDecoder.build` passes, is ignored."""
         return (*ids_shape[:2], self.d_model)
 
     def call(self, ids: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ MASKED_SCORE = -1e30  # finite, so that a row with nothing to attend to gives no
 class SegmentMask:
     """`segment_mask` before it is expanded: the chunked kernel expands it block by block.
 
-    Keras passes a dataclass on unchanged; of a tuple it would take the tensors only.
+    A dataclass, since Keras hands it to `call` unchanged; it would flatten a tuple into tensors.
     """
 
     queries: Tensor  # int [B, T], segment ids; 0 is padding

@@ -47,9 +47,9 @@ class MultiHeadAttention(keras.layers.Layer):
     """H attention heads side by side: Vaswani et al. 2017, section 3.2.2.
 
     The base of the three roles in `nmt.model.attention_roles`, which differ only in the queries,
-    keys, values and masks that they pass to `attend`. The kernels
-    are matrices (one for all heads, unless ``sizes.heads`` is "own"), so that each projection is a
-    single matrix product and 2-D optimizers apply.
+    keys, values and masks that they pass to `attend`. The kernels are matrices (one for all heads,
+    unless ``sizes.heads`` is "own"), so that each projection is a single matrix product and 2-D
+    optimizers apply.
 
     Args:
         sizes: set where the layer belongs to a model; dropout is then on when a key is given.

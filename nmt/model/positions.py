@@ -59,7 +59,7 @@ class PositionEmbedding(keras.layers.Layer):
         self.built = True
 
     def compute_output_shape(self, positions_shape: Any) -> Any:
-        """[B, L] -> [B, L, D]; models build all their layers with a third axis."""
+        """[B, L] -> [B, L, D]. A third axis, which `EncoderDecoder.build` passes, is ignored."""
         return (*positions_shape[:2], self.d_model)
 
     def call(self, positions: Tensor) -> Tensor:

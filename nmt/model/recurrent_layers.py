@@ -9,7 +9,7 @@ from keras import ops
 
 from nmt.model.cells import CELLS, Cell, States, project_state, step_backward
 from nmt.model.layers import Dense
-from nmt.model.loops import bias_gradient, call_with_gradient, kernel_gradient, scan
+from nmt.model.loops import bias_gradient, call_with_gradient, kernel_gradient, scan, shift
 
 Tensor = Any
 

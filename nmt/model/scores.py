@@ -1,11 +1,11 @@
-"""How well a decoder state matches an encoder state, with hand-written gradients.
+"""Attention scores of recurrent models, with hand-written gradients.
 
 Each score gives weights softmax(score(h, m_s)) over the encoder's states m_1 … m_S of the same
 segment, and their weighted mean is the context:
 
 - "additive": v^T tanh(W_q h + W_k m), Bahdanau et al. 2015, appendix A.1.2;
 - "dot": h · m / sqrt(R), Luong et al. 2015, equation 8;
-- "general": h^T W m / sqrt(R), also there;
+- "general": h^T W m / sqrt(R), Luong et al. 2015, equation 8;
 - "cross": the `CrossAttention` of the transformer, Q K^T / sqrt(K) per head.
 
 The last three are products of a query with keys (`DotProductScore`); the first is not

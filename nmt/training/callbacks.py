@@ -32,7 +32,7 @@ class Callback:
         """
 
     def on_update(self, step: int) -> None:
-        """Called after every update has been started; its results are still on their way.
+        """Called after every update has been dispatched; its results may not be ready.
 
         Args:
             step: number of the update, from 1. It can fall: a run may return to a checkpoint.

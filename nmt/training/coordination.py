@@ -13,8 +13,8 @@ from nmt.training.session import Session
 class Coordinator:
     """Keeps ``position.seconds`` and stop requests the same in all processes.
 
-    Several processes see a new clock only where they synchronise, so that whatever depends on it is
-    decided alike everywhere; the clock of process 0 wins.
+    With several processes, the clock changes only where they synchronise, so that all decide alike;
+    the clock of process 0 wins.
 
     Attributes:
         stop_signal: number of the signal that some process was asked to stop by.

@@ -1,9 +1,9 @@
 """The update on JAX: the same layers, loss and optimizer as on TensorFlow, in one function.
 
-Weights (joined into groups), optimizer state and averages are arrays whose memory each update takes
-over: four copies of the parameters with Adam and averaging. The Keras variables of the optimizer
-hold no memory. Those of the model are on the device within `use_averages`, where they are read, and
-in host memory otherwise.
+Weights (joined into groups), optimizer state and averages are donated to each update, which reuses
+their memory: four copies of the parameters with Adam and averaging. The Keras variables of the
+optimizer hold no memory. Those of the model are on the device within `use_averages`, where they are
+read, and in host memory otherwise.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class JaxStep:
         return list_state_names(self._model, len(self._slots), bool(self._state[2]))
 
     def is_intact(self) -> bool:
-        """See `TrainStep.is_intact`: each update takes over the memory of the state."""
+        """See `TrainStep.is_intact`: each update donates the state."""
         try:
             jax.block_until_ready(self._state)
         except RuntimeError:  # an array was deleted, or is the result of a failed update

@@ -266,7 +266,7 @@ def _open_folder(
 def _remove_if_refused(folder: RunFolder) -> Iterator[None]:
     """Remove the folder of a new run that a `UserError` ends before its first report.
 
-    ``latest`` points again at the run before. A folder stays that holds an update that was not
+    ``latest`` then points to the previous run. A folder stays that holds an update that was not
     finite, for diagnosis.
     """
     from nmt.training.guard import DUMP_NAME

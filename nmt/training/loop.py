@@ -72,7 +72,7 @@ class Trainer:
                 f"{self._schedule.explain_end(position)}"
             )
         self._window = ReportWindow(session, self._schedule)
-        self._memory = OutOfMemoryRecovery(session)
+        self._recovery = OutOfMemoryRecovery(session)
         self._guard = Guard(session, self._get_batch)
         self._coordinator = Coordinator(session)
         self._evaluations = Evaluations(
@@ -114,7 +114,7 @@ class Trainer:
             coordinator.exchange_clock_and_stop()
             while not self._is_over():
                 # Where memory runs out, this shrinks the micro-batches and the loop tries again.
-                with self._memory.recovering(self._saver, self._rewind):
+                with self._recovery.recovering(self._saver, self._rewind):
                     if schedule.is_complete(position) or evaluations.is_evaluation_due():
                         # The run has ended, or memory ran out in the evaluation that was due.
                         evaluations.evaluate()
@@ -125,7 +125,7 @@ class Trainer:
                     selection = session.train_step.local_rows
                     batch, dropout = self._get_batch(position.step + 1, selection)
                     # Update.
-                    update = self._memory.update(batch, rate, dropout, guard.norm_limit)
+                    update = self._recovery.update(batch, rate, dropout, guard.norm_limit)
                     position.step += 1
                     guard.add(update)
                     window.add(update, batch)

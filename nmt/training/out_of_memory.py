@@ -47,11 +47,11 @@ class OutOfMemoryRecovery:
 
     @contextmanager
     def recovering(self, saver: Saver, rewind: Callable[[Checkpoint, int], None]) -> Iterator[None]:
-        """Halve the micro-batches where memory runs out; rewind where that took the state along.
+        """Halve the micro-batches when memory runs out; rewind if the state was lost.
 
         Args:
             saver: reads checkpoints.
-            rewind: restores a checkpoint, and continues with batches in this order.
+            rewind: restores a checkpoint, and continues with this shuffle.
 
         Raises:
             UserError: micro-batches have one row each, or the run cannot continue in this session.

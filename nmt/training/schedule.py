@@ -40,7 +40,7 @@ class TrainingSchedule:
     def progress(self, position: Position) -> float:
         """Return the share of the run that is done, 0 to 1."""
         epochs = self.epochs(position, position.step)
-        return progress(self.training, position.step, epochs, position.seconds)
+        return compute_progress(self.training, position.step, epochs, position.seconds)
 
     def learning_rate(self, position: Position) -> float:
         """Return the learning rate of the next update.
@@ -50,11 +50,11 @@ class TrainingSchedule:
         """
         if self.compute_rate is not None:
             return _check_rate(self.compute_rate(position.step), position.step)
-        return learning_rate(self.training, position.step + 1, self.progress(position))
+        return compute_learning_rate(self.training, position.step + 1, self.progress(position))
 
     def dropout_share(self, position: Position, step: int) -> float:
         """Return the share of the full dropout rates of the update after ``step``."""
-        return dropout_share(self.training, self.epochs(position, step))
+        return compute_dropout_share(self.training, self.epochs(position, step))
 
     def is_complete(self, position: Position) -> bool:
         """Whether a limit is reached, or the run was stopped before."""
@@ -68,7 +68,7 @@ class TrainingSchedule:
         if position.stopped:
             return "a callback"
         epochs = self.epochs(position, position.step)
-        for name, share in limit_shares(
+        for name, share in compute_limit_shares(
             self.training, position.step, epochs, position.seconds
         ).items():
             if share >= 1:
@@ -136,15 +136,15 @@ def _check_rate(value: Any, step: int) -> float:
     return rate
 
 
-def progress(config: TrainingConfig, step: int, epochs: float, seconds: float) -> float:
+def compute_progress(config: TrainingConfig, step: int, epochs: float, seconds: float) -> float:
     """Return the completed share of a run, 0 to 1; it ends at the first limit that it reaches.
 
     Arguments as for `limit_shares`.
     """
-    return min(1.0, max([0.0, *limit_shares(config, step, epochs, seconds).values()]))
+    return min(1.0, max([0.0, *compute_limit_shares(config, step, epochs, seconds).values()]))
 
 
-def limit_shares(
+def compute_limit_shares(
     config: TrainingConfig, step: int, epochs: float, seconds: float
 ) -> dict[str, float]:
     """Return what share of each limit a run has reached, by the limit's key.
@@ -160,7 +160,7 @@ def limit_shares(
     return {name: reached[name] / limit for name, limit in limits.items() if limit is not None}
 
 
-def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
+def compute_learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
     """Return the learning rate of an update.
 
     The rate rises linearly over ``warmup_steps``, or over a tenth of the run if that is shorter.
@@ -190,7 +190,7 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
     return config.learning_rate * factor
 
 
-def dropout_share(config: TrainingConfig, epochs: float) -> float:
+def compute_dropout_share(config: TrainingConfig, epochs: float) -> float:
     """Return the scale of the dropout rates after a number of epochs.
 
     The rates grow linearly over ``dropout_warmup_epochs`` (after Morerio et al. 2017, Curriculum

@@ -17,7 +17,7 @@ from nmt.config.model import MODEL_CONFIGS
 from nmt.config.noise import NoiseConfig
 from nmt.config.schema import flatten, list_keys
 from nmt.errors import suggest
-from nmt.training.schedule import learning_rate
+from nmt.training.schedule import compute_learning_rate
 
 pytestmark = pytest.mark.xdist_group("configurations")
 
@@ -106,7 +106,7 @@ def test_the_settings_of_the_paper_follow_its_equation_3() -> None:
     config = configured("experiment=paper_base", *COMPLETION["experiment=paper_base"])
     for step in (1, 100, 4000, 4001, 30_000, 100_000):
         expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
-        rate = learning_rate(config.training, step, step / 100_000)
+        rate = compute_learning_rate(config.training, step, step / 100_000)
         assert rate == pytest.approx(expected, rel=1e-3)
     assert (config.model.name, config.model.norm) == ("base", "post")
     assert (config.model.dropout, config.training.label_smoothing) == (0.1, 0.1)

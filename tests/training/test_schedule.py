@@ -10,14 +10,19 @@ from nmt.config import TrainingConfig
 from nmt.config.data import StageConfig
 from nmt.training.cadence import Cadence
 from nmt.training.position import Position
-from nmt.training.schedule import TrainingSchedule, dropout_share, learning_rate, progress
+from nmt.training.schedule import (
+    TrainingSchedule,
+    compute_dropout_share,
+    compute_learning_rate,
+    compute_progress,
+)
 
 PEAK = 2e-3
 
 
 def rate(schedule: str, warmup: int, step: int, progress: float) -> float:
     config = TrainingConfig(learning_rate=PEAK, schedule=schedule, warmup_steps=warmup)
-    return learning_rate(config, step, progress)
+    return compute_learning_rate(config, step, progress)
 
 
 # In units of the peak, with 100 steps of warm-up in a run of 10,000 (so that a tenth of the run
@@ -48,7 +53,7 @@ def test_inverse_sqrt_is_the_formula_of_the_paper(step: int) -> None:
     noam = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
     peak = width**-0.5 * warmup**-0.5
     config = TrainingConfig(learning_rate=peak, schedule="inverse_sqrt", warmup_steps=warmup)
-    assert learning_rate(config, step, step / 1e6) == pytest.approx(noam, rel=1e-9)
+    assert compute_learning_rate(config, step, step / 1e6) == pytest.approx(noam, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +140,7 @@ def test_progress(
 ) -> None:
     steps, epochs, minutes = limits
     config = TrainingConfig(max_steps=steps, max_epochs=epochs, max_minutes=minutes)
-    assert progress(config, step, step / 10, seconds) == pytest.approx(share)
+    assert compute_progress(config, step, step / 10, seconds) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +149,7 @@ def test_progress(
 )
 def test_dropout_grows_over_its_epochs(warmup: float, epochs: float, share: float) -> None:
     config = TrainingConfig(dropout_warmup_epochs=warmup)
-    assert dropout_share(config, epochs) == pytest.approx(share)
+    assert compute_dropout_share(config, epochs) == pytest.approx(share)
 
 
 @pytest.fixture(scope="module")
