@@ -75,7 +75,7 @@ def keep_spans_of_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Sequence
 
 
 def fit_contexts(
-    pairs: Sequence[Pair], tokenizer: Tokenizer, most: int, tags: Sequence[str] = ()
+    pairs: Sequence[Pair], tokenizer: Tokenizer, max_tokens: int, tags: Sequence[str] = ()
 ) -> list[Pair]:
     """Return pairs without the contexts with which their sources would be too long.
 
@@ -85,7 +85,7 @@ def fit_contexts(
     Args:
         pairs: as the model sees them.
         tokenizer: of the pairs.
-        most: tokens of a source, without EOS.
+        max_tokens: of a source, without EOS.
         tags: words that may stand before a context.
     """
     fitted = list(pairs)
@@ -93,7 +93,7 @@ def fit_contexts(
     kept = keep_spans_of_pairs([pairs[i] for i in with_context], tokenizer)
     lengths = map(len, tokenizer.encode([pair.source for pair in kept]))
     for i, length in zip(with_context, lengths, strict=True):
-        if length > most:
+        if length > max_tokens:
             fitted[i] = Pair(remove_context(pairs[i].source, tags), pairs[i].target)
     return fitted
 

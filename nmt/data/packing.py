@@ -145,9 +145,9 @@ class _Stock:
         """Return the kind in stock that fills this room best; None if none fits."""
         first, end = np.searchsorted(self._differences, (-room_source, room_target + 1))
         differences = self._differences[first:end]
-        most = np.minimum(room_source, room_target - differences)
+        max_sources = np.minimum(room_source, room_target - differences)
         slots = self._in_stock[
-            np.searchsorted(self._codes, differences * self._width + most, "right")
+            np.searchsorted(self._codes, differences * self._width + max_sources, "right")
         ]
         fitting = np.flatnonzero(slots >= self._begins[first:end])  # on the same diagonal
         if not len(fitting):

@@ -169,8 +169,8 @@ def _match_long(ours: str, theirs: str) -> Iterator[Match]:
     """Yield matching blocks in linear time; after a difference, the nearest equal characters."""
     at = other_at = 0
     while at < len(ours) and other_at < len(theirs):
-        most, length = min(len(ours) - at, len(theirs) - other_at), 0
-        while length < most and ours[at + length] == theirs[other_at + length]:
+        max_length, length = min(len(ours) - at, len(theirs) - other_at), 0
+        while length < max_length and ours[at + length] == theirs[other_at + length]:
             length += 1
         yield Match(at, other_at, length)
         at, other_at = at + length, other_at + length

@@ -153,11 +153,11 @@ def _in_batches(
     """Return the results of ``work`` for all pairs, run in batches of similar length."""
     sides = (encoded.sources, encoded.targets)
     lengths = [(len(source), len(target)) for source, target in zip(*sides, strict=True)]
-    most = engine.max_length - 1
+    max_tokens = engine.max_length - 1
     for number, pair_lengths in enumerate(lengths, start=1):
-        if max(pair_lengths) > most:
+        if max(pair_lengths) > max_tokens:
             raise UserError(
-                f"pair {number} must have at most {most} tokens a side, the positions of the "
+                f"pair {number} must have at most {max_tokens} tokens a side, the positions of the "
                 f"model, got {max(pair_lengths)}"
             )
     results: dict[int, Result] = {}

@@ -131,9 +131,9 @@ class Pipeline:
         """
         cleaned = clean_input(prefix)
         ids = self._tokenizer.target.encode([cleaned])[0] if cleaned else np.zeros(0, np.int32)
-        most = self._engines.preferred.max_length - 1
-        if len(ids) > most:
-            raise UserError(f"the prefix must have at most {most} tokens, got {len(ids)}")
+        max_tokens = self._engines.preferred.max_length - 1
+        if len(ids) > max_tokens:
+            raise UserError(f"the prefix must have at most {max_tokens} tokens, got {len(ids)}")
         return ids
 
     def begin_with(self, segment: Segment, prefix: str) -> Segment:
@@ -149,11 +149,11 @@ class Pipeline:
         """
         begun = segment.begin_with(clean_input(prefix), ends_word=prefix[-1:].isspace())
         tokens = len(self.encode_prefix(begun.prefix.text))
-        most = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, EOS
-        if tokens > most:
+        max_tokens = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, EOS
+        if tokens > max_tokens:
             raise UserError(
-                f"a prefix must have at most {most} tokens, fewer than the longest translation of "
-                f"its sentence, got {tokens}"
+                f"a prefix must have at most {max_tokens} tokens, fewer than the longest "
+                f"translation of its sentence, got {tokens}"
             )
         return begun
 

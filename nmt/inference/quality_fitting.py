@@ -113,10 +113,10 @@ def _measure_layers(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) 
 
     translator = Translator.load(folder, engine="keras")
     engine, tokenizer = translator.keras_engine("attention"), translator.tokenizer
-    most = engine.max_length - 1
+    max_tokens = engine.max_length - 1
     sources = tokenizer.encode([pair.source for pair in pairs])
     targets = tokenizer.target.encode([pair.target for pair in pairs])
-    fitting = [i for i, ids in enumerate(sources) if max(len(ids), len(targets[i])) <= most]
+    fitting = [i for i, ids in enumerate(sources) if max(len(ids), len(targets[i])) <= max_tokens]
     sources, targets = [sources[i] for i in fitting], [targets[i] for i in fitting]
     kinds = [kind for kind in engine.model.attention_kinds if kind.is_cross]
     if not kinds:

@@ -175,14 +175,14 @@ def count_repeats(text: str) -> int:
     In scripts without spaces, letters count in place of words.
     """
     words = split_words_and_letters(text.casefold())
-    most = 1
+    longest_run = 1
     for size in (1, 2, 3):
         for begin in range(size):
             count = 1
             for i in range(begin + size, len(words) - size + 1, size):
                 count = count + 1 if words[i : i + size] == words[i - size : i] else 1
-                most = max(most, count)
-    return most if words else 0
+                longest_run = max(longest_run, count)
+    return longest_run if words else 0
 
 
 def default_filters(data: DataConfig, length_ratios: Mapping[str, float]) -> Filters:

@@ -317,10 +317,10 @@ def _choose_words(weights: Sequence[float]) -> list[tuple[int, int]]:
     if not order:
         return []
     first = last = order[0]
-    least = _ALIGNED * weights[first]
-    while first and weights[first - 1] >= least:  # words of the same translation
+    threshold = _ALIGNED * weights[first]
+    while first and weights[first - 1] >= threshold:  # words of the same translation
         first -= 1
-    while last + 1 < len(weights) and weights[last + 1] >= least:
+    while last + 1 < len(weights) and weights[last + 1] >= threshold:
         last += 1
     others = [] if weights[order[0]] >= _CERTAIN else order[1:_PLACES]
     return [(first, last), *((other, other) for other in others if other != first)]

@@ -124,8 +124,8 @@ def choose_sources(weights: Array, end: float) -> list[int]:
         weights: of the target word to each source word, [source words].
         end: its weight to the EOS of the source.
     """
-    least = max(_LINKED * weights.max(initial=0), end, 1e-6)
-    return np.flatnonzero(weights >= least).tolist()
+    threshold = max(_LINKED * weights.max(initial=0), end, 1e-6)
+    return np.flatnonzero(weights >= threshold).tolist()
 
 
 def _join_kept(words: Sequence[Span], output_indices: Sequence[int], output: str) -> list[Span]:

@@ -204,9 +204,9 @@ def list_candidates(arguments: argparse.Namespace, translator: Translator) -> li
     attention = model.attention_layers(crossing[0].name)
     layers, heads = len(attention), attention[0].num_heads
     limits = (("--layer", arguments.layer, layers), ("--head", arguments.head, heads))
-    for name, value, most in limits:
-        if value is not None and not 1 <= value <= most:
-            raise UserError(f"{name} {value}: the run's cross-attention has 1 to {most}")
+    for name, value, maximum in limits:
+        if value is not None and not 1 <= value <= maximum:
+            raise UserError(f"{name} {value}: the run's cross-attention has 1 to {maximum}")
     return [
         method
         for method in list_methods(layers, heads, shifted=arguments.shifted)

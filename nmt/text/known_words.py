@@ -31,12 +31,13 @@ class KnownWords:
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = counts
 
-    def correct(self, word: str, most: int) -> str:
+    def correct(self, word: str, max_rank: int) -> str:
         """Return the known word that an unknown one may be, or that word itself.
 
         Args:
             word: an unknown word.
-            most: how many of the most frequent words may replace it, other than with its accents.
+            max_rank: how many of the most frequent words may replace it, other than with its
+                accents.
         """
         lower = word.lower()
         bare = strip_accents(lower)
@@ -45,14 +46,16 @@ class KnownWords:
             return word
         if best is not None and best[:-1] == lower[:-1] and f"{lower}s" in self._counts:
             return word  # saludo, of saludos, is not saludó
-        if best is None and most:
+        if best is None and max_rank:
             edits = _list_shorter(bare)
             if not edits and len(lower) <= self._longest + 1:
                 forms = {lower, bare}
                 edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
             best = max(known, key=self._count_and_word, default=None)
-            if best is not None and (self._counts[best] < _MIN_COUNT or self._ranks[best] >= most):
+            if best is not None and (
+                self._counts[best] < _MIN_COUNT or self._ranks[best] >= max_rank
+            ):
                 best = None
         if best is None:
             return word

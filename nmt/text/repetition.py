@@ -27,12 +27,12 @@ def is_looping(tokens: Sequence[int], source: Sequence[int]) -> bool:
 
 def count_copies(tokens: Sequence[int]) -> float:
     """Return the largest number of consecutive copies of an n-gram; the last may be incomplete."""
-    most = 1.0
+    max_copies = 1.0
     for n in range(1, min(_LONGEST, len(tokens) - 1) + 1):
         longest = run = 0  # consecutive tokens that equal the token n before
         for token, earlier in zip(tokens[n:], tokens, strict=False):
             run = run + 1 if token == earlier else 0
             if run > longest:
                 longest = run
-        most = max(most, 1 + longest / n)
-    return most
+        max_copies = max(max_copies, 1 + longest / n)
+    return max_copies

@@ -129,17 +129,19 @@ class SourceWords:
         parts, done = [], 0
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
-            most = 0 if accents_only else len(self.counts)
+            max_rank = 0 if accents_only else len(self.counts)
             if word != word.lower():
                 is_first = begins_sentence and word[1:] == word[1:].lower()
-                most = min(most, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
+                max_rank = (
+                    min(max_rank, _FIRST_WORDS) if is_first and len(word) > _MIN_LETTERS else 0
+                )
             if _may_be_abbreviation(text, begin, end) or _is_name_or_laughter(word.capitalize()):
-                most = 0
+                max_rank = 0
             accented = self._known.correct(word, 0).lower()
             is_learned = self.counts.get(accented, 0) >= _LEARNED_NAME  # María, of Maria
             is_name_or_known = word.lower() in self.counts or is_name(word)
             is_right = word != word.lower() and is_name_or_known and not is_learned
-            parts += [text[done:begin], word if is_right else self._known.correct(word, most)]
+            parts += [text[done:begin], word if is_right else self._known.correct(word, max_rank)]
             done = end
         return "".join([*parts, text[done:]])
 

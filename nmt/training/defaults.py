@@ -52,8 +52,8 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
             rate *= START_SHARE
         training = replace(training, learning_rate=rate)
     if training.update_tokens is None and training.max_update_tokens is not None and not gpus():
-        most = max(min(training.max_update_tokens, CPU_UPDATE), *training.row_lengths)
-        training = replace(training, max_update_tokens=most)
+        max_tokens = max(min(training.max_update_tokens, CPU_UPDATE), *training.row_lengths)
+        training = replace(training, max_update_tokens=max_tokens)
     if not isinstance(training.batch_tokens, str):
         micro_batches = -(-training.positions_per_update // training.batch_tokens)
         training = split_update(training, micro_batches)

@@ -52,8 +52,8 @@ def fit_to_corpus(config: Config, stages: Sequence[BatchPlan]) -> Config:
     training, tokens = config.training, config.training.positions_per_update
     epoch_tokens = min(plan.tokens_per_epoch for plan in stages) // 2  # per side
     if training.batch_tokens == AUTO and training.update_tokens is None:
-        least = max(SMALLEST_UPDATE, *training.row_lengths)
-        tokens = min(tokens, max(epoch_tokens // EPOCH_UPDATES, least))
+        min_tokens = max(SMALLEST_UPDATE, *training.row_lengths)
+        tokens = min(tokens, max(epoch_tokens // EPOCH_UPDATES, min_tokens))
         training = replace(training, update_tokens=tokens)
     if training.evaluate_every is None:
         updates = -(-epoch_tokens // tokens)

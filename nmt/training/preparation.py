@@ -192,8 +192,8 @@ def _fit_contexts(config: Config, pairs: Sequence[Pair], tokenizer: Tokenizer) -
     """Return pairs whose contexts fit into the longest row."""
     if not config.data.context:
         return list(pairs)
-    most = max(config.training.row_lengths) - 1  # EOS
-    return fit_contexts(pairs, tokenizer, most, list_tags(config.data))
+    max_tokens = max(config.training.row_lengths) - 1  # EOS
+    return fit_contexts(pairs, tokenizer, max_tokens, list_tags(config.data))
 
 
 def _plan_batches(config: Config, encoded: EncodedCorpus, noise: RowNoise | None = None) -> Batches:

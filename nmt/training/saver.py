@@ -57,10 +57,10 @@ class Saver:
             UserError: there were more than ``training.max_skipped`` since the last checkpoint.
         """
         self._rewinds += 1
-        most = self._session.training.max_skipped
-        if self._rewinds > most:
+        limit = self._session.training.max_skipped
+        if self._rewinds > limit:
             raise UserError(
-                f"training was rewound to update {self._session.position.step} {most} times, and "
+                f"training was rewound to update {self._session.position.step} {limit} times, and "
                 f"the gradient spiked every time: {STABILITY_ADVICE}, or a larger "
                 "training.spike_factor; earlier checkpoints are intact"
             )

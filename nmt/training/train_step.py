@@ -163,8 +163,8 @@ def count_parallel_parts(config: TrainingConfig, rows: int) -> int:
     """
     assert config.parallel_parts is not None, "the configuration is not resolved"
     micro_rows = max(1, rows // config.accumulate)
-    most = min(config.parallel_parts, micro_rows)
-    return next(parts for parts in range(most, 0, -1) if micro_rows % parts == 0)
+    max_parts = min(config.parallel_parts, micro_rows)
+    return next(parts for parts in range(max_parts, 0, -1) if micro_rows % parts == 0)
 
 
 def list_state_names(

@@ -21,8 +21,8 @@ _BINS = 10
 class Bin(NamedTuple):
     """Words of similar confidence."""
 
-    least: float
-    most: float
+    lowest: float
+    highest: float
     words: int
     confidence: float  # mean
     right: float  # share that the references have

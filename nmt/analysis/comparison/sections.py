@@ -287,7 +287,7 @@ def _list_reliability(result: SystemResult) -> Listing:
     assert reliability is not None, "only of systems with confidence"
     rows = [
         [
-            f"{each.least:.1f} to {each.most:.1f}",
+            f"{each.lowest:.1f} to {each.highest:.1f}",
             f"{each.words:,}",
             f"{each.confidence:.1%}",
             f"{each.right:.1%}",

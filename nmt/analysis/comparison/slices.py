@@ -133,19 +133,19 @@ def list_words(text: str) -> list[str]:
     return [word.lower() for word in words if any(map(str.isalnum, word))]
 
 
-def name_frequency(least: int, above: int | None) -> str:
+def name_frequency(low: int, above: int | None) -> str:
     """Return ``10 to 99``; ``above`` is the lower bound of the next class."""
     if above is None:
-        return f"{least:,} or more"
-    return f"{least:,} to {above - 1:,}" if above - 1 > least else f"{least:,}"
+        return f"{low:,} or more"
+    return f"{low:,} to {above - 1:,}" if above - 1 > low else f"{low:,}"
 
 
 def frequency_classes() -> list[tuple[str, int, float]]:
     """Return name, least and most occurrences of each class of `FREQUENCIES`."""
     bounds = [*FREQUENCIES, None]
     return [
-        (name_frequency(int(least or 0), above), int(least or 0), (above or math.inf) - 1)
-        for least, above in pairwise(bounds)
+        (name_frequency(int(low or 0), above), int(low or 0), (above or math.inf) - 1)
+        for low, above in pairwise(bounds)
     ]
 
 
@@ -207,9 +207,9 @@ def _slice_by_words(
     if words.target:
         counts = [[words.target.get(word, 0) for word in list_words(text)] for text in references]
         rarest = np.array([min(each, default=0) for each in counts])
-        for name, least, most in frequency_classes():
+        for name, low, high in frequency_classes():
             title = f"the rarest reference word occurs {name} times in training"
-            members = (rarest >= least) & (rarest <= most)
+            members = (rarest >= low) & (rarest <= high)
             slices.append(Slice(title, "rarest reference word", members))
     if words.source:
         unseen = [

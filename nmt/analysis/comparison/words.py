@@ -55,7 +55,7 @@ def score_frequencies(
 
     def find_class(word: str) -> int:
         count = counts.get(word, 0)
-        return next(i for i, (_, least, most) in enumerate(classes) if least <= count <= most)
+        return next(i for i, (_, low, high) in enumerate(classes) if low <= count <= high)
 
     occurrences = np.zeros(len(classes), int)
     written, matched = (np.zeros((len(outputs), len(classes)), int) for _ in range(2))

@@ -113,8 +113,8 @@ def test_sentences_are_ranked_by_their_change() -> None:
 def test_bins_of_confidence_by_hand() -> None:
     words = [(0.95, True), (1.0, True), (0.91, False), (0.05, False)]
     low, high = make_bins(words)
-    assert (low.least, low.words, low.confidence, low.right) == (0.0, 1, 0.05, 0.0)
-    assert (high.most, high.words) == (1.0, 3)
+    assert (low.lowest, low.words, low.confidence, low.right) == (0.0, 1, 0.05, 0.0)
+    assert (high.highest, high.words) == (1.0, 3)
     assert high.confidence == pytest.approx(2.86 / 3)
     assert high.right == pytest.approx(2 / 3)
     error = Reliability(2, 4, [low, high]).calibration_error
