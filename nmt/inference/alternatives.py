@@ -10,8 +10,8 @@ import numpy as np
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.alignment import map_chars_to_tokens
-from nmt.inference.contract import BeamOptions, Engine, stack_prefixes
-from nmt.inference.prefixes import crosses_word
+from nmt.inference.contract import BeamOptions, Engine
+from nmt.inference.prefixes import crosses_word, stack_prefixes
 from nmt.inference.segments import Segment, show_spans
 from nmt.text.case import apply_case, copy_first_capital
 from nmt.text.words import find_words

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Tensor = Any
 
 SUPPRESSED = (PAD, BOS)  # ids that no output contains
+FREE = -1  # in a prefix: any token may follow
 
 
 class SearchParameters(NamedTuple):
@@ -209,15 +210,7 @@ class SamplingRequest:
 def split_prefix(prefix: np.ndarray, count: int) -> list[np.ndarray]:
     """Return the prefix of each of ``count`` outputs, int32 [at most P]: see `Engine.search`."""
     rows = [prefix] * count if prefix.ndim == 1 else prefix
-    return [row[row >= 0] for row in rows]
-
-
-def stack_prefixes(prefixes: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
-    """Return int32 [B, P], prefixes padded with -1: see `Engine.search`."""
-    stacked = np.full((len(prefixes), max(map(len, prefixes))), -1, np.int32)
-    for row, ids in zip(stacked, prefixes, strict=True):
-        row[: len(ids)] = ids
-    return stacked
+    return [row[row != FREE] for row in rows]
 
 
 class Hypothesis(NamedTuple):
@@ -262,7 +255,7 @@ class Engine(Protocol):
             limits: int32 [B], most tokens of each output, EOS included.
             options: options that the engine `supports`.
             prefix: int32 [P], ids that every output begins with (may be empty); or [B, P], one
-                row per output, padded with -1.
+                row per output, padded with `FREE`.
 
         Returns:
             Up to ``options.n_best`` hypotheses per sentence, best first.

@@ -14,14 +14,14 @@ from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.alignment import Aligner
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions
+from nmt.inference.contract import FREE, BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.programs import (
     LENGTH_STEP,
     OneCallPrograms,
     SteppedPrograms,
     pad_sequences,
 )
-from nmt.inference.search import FREE, Constraints, is_possible
+from nmt.inference.search import Constraints, is_possible
 from nmt.model.contract import Model
 from nmt.startup.devices import cores, gpus
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from nmt.inference.contract import FREE
 from nmt.text.case import LetterCase, to_sentence_case
 from nmt.text.spans import SLOTS
 from nmt.text.words import find_words
@@ -71,3 +74,11 @@ def _complete(text: str, span: str) -> str:
 def crosses_word(text: str, at: int) -> bool:
     """Whether an index is inside of a word."""
     return any(begin < at < end for begin, end in find_words(text))
+
+
+def stack_prefixes(prefixes: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
+    """Return int32 [B, P], prefixes padded with `FREE`: see `Engine.search`."""
+    stacked = np.full((len(prefixes), max(map(len, prefixes))), FREE, np.int32)
+    for row, ids in zip(stacked, prefixes, strict=True):
+        row[: len(ids)] = ids
+    return stacked

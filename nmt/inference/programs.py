@@ -12,9 +12,9 @@ from keras import ops
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import SUPPRESSED, BeamOptions, SearchParameters, StaticOptions
+from nmt.inference.contract import FREE, SUPPRESSED, BeamOptions, SearchParameters, StaticOptions
 from nmt.inference.greedy import Greedy, Sample
-from nmt.inference.search import FREE, Algorithm, Constraints, HypothesisTensors, run
+from nmt.inference.search import Algorithm, Constraints, HypothesisTensors, run
 from nmt.model.contract import Decoder, Model
 
 LENGTH_STEP = 8  # positions decoded, or padded to, at a time

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, Protocol
 
 from keras import ops
 
-from nmt.inference.contract import SearchParameters
+from nmt.inference.contract import FREE, SearchParameters
 
 Tensor = Any
 State = Any
 StepFunction = Callable[[Tensor, Tensor, State], tuple[Tensor, State]]
 
 IMPOSSIBLE = -1e9  # log-probability of forbidden tokens; finite, so that sums stay ordered
-FREE = -1  # in a prefix: any token may follow
+
 _GROUP = 32  # neighbours whose largest is found first, on axes of at least `_LONG`: see `top_k`
 _LONG = 1024
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.alignment import expand_slots, map_chars_to_tokens
-from nmt.inference.contract import BeamOptions, Engine, Hypothesis, stack_prefixes
+from nmt.inference.contract import BeamOptions, Engine, Hypothesis
+from nmt.inference.prefixes import stack_prefixes
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment

@@ -28,11 +28,11 @@ from nmt.training.adapting import initialize_weights
 from nmt.training.callbacks import Callback
 from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.defaults import describe_choices
-from nmt.training.fitting import fit_to_corpus, make_step_that_fits
 from nmt.training.loop import Trainer
 from nmt.training.preparation import plan_dev, plan_training
 from nmt.training.process_group import ProcessGroup
 from nmt.training.session import Session
+from nmt.training.update_sizing import make_step_within_memory, size_updates
 
 # Of `measure_decoding_gap`: rounding of float16 gives 0.002, a convolution across pairs 0.2
 LARGEST_GAP = 0.02
@@ -54,39 +54,41 @@ def make_trainer(
         UserError: the weights to start from do not match, or one row does not fit into memory.
     """
     tokenizer = folder.load_tokenizer()
-    planned, stages = _plan_fitting(config, corpus, tokenizer)
+    planned, stages = _plan_stages(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
     writes = process_group.is_main_process
     initialize_weights(model, config, folder, tokenizer, console.print, writes=writes)
-    step, fitted = make_step_that_fits(model, planned, stages, process_group, components)
-    if fitted != config and writes:
-        folder.write_config(fitted)
-    console.print(describe_choices(fitted))
-    summary = describe(fitted, stages, model, components.names.get("model"))
+    step, sized_config = make_step_within_memory(model, planned, stages, process_group, components)
+    if sized_config != config and writes:
+        folder.write_config(sized_config)
+    console.print(describe_choices(sized_config))
+    summary = describe(sized_config, stages, model, components.names.get("model"))
     console.print(summary)
     if process_group.replicas > 1:
         count = process_group.processes
         processes = f", of {count} processes" if count > 1 else ""
         console.print(f"{process_group.replicas} devices share every update{processes}")
     if any(plan.skipped > LONG_SHARE * (plan.pairs + plan.skipped) for plan in stages):
-        longest = max(fitted.training.row_lengths)
+        longest = max(sized_config.training.row_lengths)
         console.print(
             f"many pairs are longer than {longest} tokens and are left out: to train on them, set "
             f"'training.row_lengths=[{longest},{2 * longest}]'"
         )
     console.print(f"run folder: {folder.path}")
-    probes = fitted.training.probes or []
-    session = Session(folder, fitted, model, step, process_group, console, components, callbacks)
+    probes = sized_config.training.probes or []
+    session = Session(
+        folder, sized_config, model, step, process_group, console, components, callbacks
+    )
     trainer = Trainer(
         session,
         stages=stages,
         dev_batches=dev_batches,
-        dev=sample_evenly(corpus.dev, fitted.training.evaluation_sentences),
+        dev=sample_evenly(corpus.dev, sized_config.training.evaluation_sentences),
         translator=Translator.from_config(
             Engines(KerasEngine(model)),
             tokenizer,
-            fitted,
+            sized_config,
             unit="line",
             words=folder.load_source_words(),
         ),
@@ -129,16 +131,16 @@ def _build_model(
     return model
 
 
-def _plan_fitting(
+def _plan_stages(
     config: Config, corpus: Corpus, tokenizer: Tokenizer
 ) -> tuple[Config, Sequence[BatchPlan]]:
     """Return the configuration as it suits the corpus, and the batches of each stage."""
     stages = plan_training(config, corpus, tokenizer)
-    fitted = fit_to_corpus(config, stages)
-    if fitted.training.positions_per_update != config.training.positions_per_update:
-        stages = plan_training(fitted, corpus, tokenizer)
-    vocabulary = replace(fitted.tokenizer, vocabulary_size=tokenizer.vocabulary_size)
-    return replace(fitted, tokenizer=vocabulary), stages
+    sized_config = size_updates(config, stages)
+    if sized_config.training.positions_per_update != config.training.positions_per_update:
+        stages = plan_training(sized_config, corpus, tokenizer)
+    vocabulary = replace(sized_config.tokenizer, vocabulary_size=tokenizer.vocabulary_size)
+    return replace(sized_config, tokenizer=vocabulary), stages
 
 
 def describe(

@@ -15,7 +15,7 @@ from nmt.config import Config, DataConfig, RecurrentConfig
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.startup.devices import cores, gpus
-from nmt.training.fitting import CPU_UPDATE, split_update
+from nmt.training.update_sizing import CPU_UPDATE, split_update
 
 SMALL_CORPUS = 20_000  # training pairs below which a model soon overfits
 RECURRENT_SHARE = 0.5  # of the learning rate of a transformer (docs/experiments.md)
@@ -32,8 +32,8 @@ MIN_PART = 128  # positions per side; smaller parts are slower than a whole batc
 def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
     """Return the configuration with concrete values for ``null`` and ``auto``.
 
-    ``training.batch_tokens=auto`` and the interval of evaluations stay: `fit_to_corpus` and
-    `make_step_that_fits` resolve them.
+    ``training.batch_tokens=auto`` and the interval of evaluations stay: `size_updates` and
+    `make_step_within_memory` resolve them.
 
     Args:
         config: checked.

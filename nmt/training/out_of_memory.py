@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from nmt.data.batches import Batch
 from nmt.errors import UserError
-from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.saver import Checkpoint, Saver
 from nmt.training.session import Session
 from nmt.training.train_step import UpdateMetrics
+from nmt.training.update_sizing import is_out_of_memory, split_further
 
 
 class OutOfMemoryRecovery:

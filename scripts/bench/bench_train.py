@@ -256,14 +256,14 @@ class Ready:
         from nmt.runs.building import build_model
         from nmt.startup.quiet import quiet_start
         from nmt.training.defaults import resolve_config
-        from nmt.training.fitting import make_step_that_fits
+        from nmt.training.update_sizing import make_step_within_memory
 
         changed = replace(self.config, training=replace(self.config.training, **training))
         with quiet_start():
             config = resolve_config(changed, self.pairs)
         precision = config.training.precision
         model = build_model(config, self.vocabulary_size, precision=precision)
-        step, config = make_step_that_fits(model, config, [self.batches], self.process_group)
+        step, config = make_step_within_memory(model, config, [self.batches], self.process_group)
         return config, model, step
 
 

@@ -12,10 +12,9 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.inference.beam_search import BeamSearch
-from nmt.inference.contract import SearchParameters
+from nmt.inference.contract import FREE, SearchParameters
 from nmt.inference.greedy import Greedy
 from nmt.inference.search import (
-    FREE,
     IMPOSSIBLE,
     Algorithm,
     Constraints,

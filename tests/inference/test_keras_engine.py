@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference import keras_engine
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions
+from nmt.inference.contract import FREE, BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.keras_engine import KerasEngine, sampling_keys
 from nmt.inference.programs import make_algorithm, search_in_graph, start_state
-from nmt.inference.search import FREE, Constraints, run
+from nmt.inference.search import Constraints, run
 from nmt.startup.devices import Gpu
 
 Array = NDArray[Any]

@@ -31,10 +31,9 @@ from search_steps import (
 
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import SearchParameters
+from nmt.inference.contract import FREE, SearchParameters
 from nmt.inference.greedy import Greedy
 from nmt.inference.search import (
-    FREE,
     IMPOSSIBLE,
     Constraints,
     HypothesisTensors,

@@ -17,10 +17,10 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
-from nmt.inference.contract import BeamOptions, Hypothesis, SearchRequest
+from nmt.inference.contract import FREE, BeamOptions, Hypothesis, SearchRequest
 from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
-from nmt.inference.search import FREE, Constraints, is_possible
+from nmt.inference.search import Constraints, is_possible
 from nmt.inference.segmenting import clean_input
 from nmt.inference.segments import SegmentWriter, show_spans
 from nmt.inference.translator import Translator

@@ -42,7 +42,7 @@ PROGRAMS = 500_000_000  # bytes of compiled programs and their temporary buffers
 FREE_SHARE = 0.1  # share of the available memory that stays free
 
 
-def fit_to_corpus(config: Config, stages: Sequence[BatchPlan]) -> Config:
+def size_updates(config: Config, stages: Sequence[BatchPlan]) -> Config:
     """Return the configuration with an update and an interval of evaluations for the corpus.
 
     Args:
@@ -62,7 +62,7 @@ def fit_to_corpus(config: Config, stages: Sequence[BatchPlan]) -> Config:
     return replace(config, training=training)
 
 
-def make_step_that_fits(
+def make_step_within_memory(
     model: Model,
     config: Config,
     stages: Sequence[BatchPlan],

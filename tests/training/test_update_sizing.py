@@ -26,7 +26,9 @@ from nmt.runs.building import build_model
 from nmt.startup.devices import Gpu
 from nmt.training import fitting
 from nmt.training.defaults import describe_choices, resolve_config
-from nmt.training.fitting import (
+from nmt.training.job import Run
+from nmt.training.process_group import ProcessGroup
+from nmt.training.update_sizing import (
     CPU_UPDATE,
     EPOCH_UPDATES,
     LONGEST_INTERVAL,
@@ -34,14 +36,12 @@ from nmt.training.fitting import (
     choose_by_estimate,
     choose_by_trying,
     estimate_memory,
-    fit_to_corpus,
     is_out_of_memory,
-    make_step_that_fits,
+    make_step_within_memory,
+    size_updates,
     split_further,
     split_update,
 )
-from nmt.training.job import Run
-from nmt.training.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -151,7 +151,7 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     before = {name: np.array(weight) for name, weight in model.named_weights().items()}
     ids = Sequences.of([np.arange(4, 20, dtype=np.int32)] * 40)
     planned = Batches(EncodedCorpus(ids, ids), row_lengths=[64], positions=512, seed=1)
-    step, settled = make_step_that_fits(model, config, [planned], ProcessGroup())
+    step, settled = make_step_within_memory(model, config, [planned], ProcessGroup())
     assert tried == [1, 2, 4]
     assert (settled.training.accumulate, settled.training.batch_tokens) == (4, 128)
     assert step._config == settled.training  # type: ignore[attr-defined]
@@ -177,7 +177,7 @@ def test_processes_agree_on_micro_batches_without_trying(
     monkeypatch.setattr(ProcessGroup, "all_gather", lambda group, own: [own, own if gpu else 7])
     config = resolve_config(configured(*AUTO), pairs=40)
     model: Any = SimpleNamespace(vocabulary_size=VOCABULARY)
-    _, fitted = make_step_that_fits(model, config, [], ProcessGroup(processes=2))
+    _, fitted = make_step_within_memory(model, config, [], ProcessGroup(processes=2))
     assert steps == [fitted.training]
     assert fitted.training == split_update(config.training, micro_batches)
 
@@ -189,7 +189,7 @@ def plan_of(tokens: int) -> Any:
 
 def fitted_to(tokens: int, *overrides: str) -> TrainingConfig:
     config = configured("size=l", *overrides)
-    return fit_to_corpus(config, [plan_of(tokens)]).training
+    return size_updates(config, [plan_of(tokens)]).training
 
 
 @settings(deadline=None)  # the first one composes a configuration
@@ -206,8 +206,8 @@ def test_the_corpus_determines_an_open_update(tokens: int) -> None:
 def test_a_stage_of_few_pairs_determines_the_update() -> None:
     config = configured("size=l")
     large, small = plan_of(10**8), plan_of(10**5)
-    both = fit_to_corpus(config, [large, small])
-    assert both == fit_to_corpus(config, [small]) != fit_to_corpus(config, [large])
+    both = size_updates(config, [large, small])
+    assert both == size_updates(config, [small]) != size_updates(config, [large])
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPat
         SimpleNamespace(make_step=lambda model, config, **more: configs.append(config)),
     )
     model: Any = None
-    assert make_step_that_fits(model, config, [], ProcessGroup()) == (None, config)
+    assert make_step_within_memory(model, config, [], ProcessGroup()) == (None, config)
     assert configs == [config.training]
 
 
