@@ -127,6 +127,12 @@ def test_a_run_cannot_change_what_is_settled(folder: Path, override: str, compla
         compose_config(["data=prepared", f"data.prepared={folder}", override])
 
 
+def test_a_source_of_another_group_cannot_be_removed(folder: Path) -> None:
+    """The stored sources would take its place."""
+    with pytest.raises(UserError, match="keeps its ~data.sources.patterns"):
+        compose_config([f"data.prepared={folder}", "~data.sources.patterns"])
+
+
 def test_other_folders_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is not a prepared corpus: make one with nmt\.prepare"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])

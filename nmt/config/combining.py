@@ -122,7 +122,8 @@ def apply_prepared(
         if value := OmegaConf.select(composed, f"data.{name}"):
             data[name] = value
     for key in keys:
-        if _DETERMINED_BY_PREPARATION.fullmatch(key) and not _DETERMINED_BY_TRAINING.fullmatch(key):
+        is_fixed = _DETERMINED_BY_PREPARATION.fullmatch(key.removeprefix("~"))
+        if is_fixed and not _DETERMINED_BY_TRAINING.fullmatch(key):
             raise UserError(
                 f"data.prepared={folder} keeps its {key}: leave it out, or prepare the corpus again"
             )

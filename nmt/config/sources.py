@@ -38,7 +38,7 @@ COLUMNS = Valid(
     "two different columns, source then target, by name or by number from 0; optionally a third "
     "one for weights",
     lambda columns: (
-        2 <= len(set(columns)) == len(columns) <= 3 and all(map(COLUMN.accepts, columns))
+        all(map(COLUMN.accepts, columns)) and 2 <= len(set(columns)) == len(columns) <= 3
     ),
 )
 

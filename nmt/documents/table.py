@@ -57,6 +57,7 @@ class TableDocument:
     def __init__(self, text: str, encoding: str, columns: Sequence[str]) -> None:
         self._text = text
         self._encoding = encoding
+        columns = [column.strip() for column in columns]
         self._delimiter = _find_delimiter(text, columns)
         rows = _read_rows(text, self._delimiter)
         first = next(rows, [])
@@ -177,7 +178,7 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
         )
     indices: set[int] = set()
     has_header = False
-    for column in map(str.strip, columns):
+    for column in columns:
         is_number = column.isascii() and column.isdecimal() and len(column) <= _MAX_DIGITS
         if column in names:
             indices |= {index for index, name in enumerate(names) if name == column}

@@ -63,7 +63,7 @@ class DocumentReport:
     """
 
     segments: int = 0
-    lost_spans: tuple[str, ...] = ()
+    lost_spans: list[str] = field(default_factory=list)
     unaligned: int = 0
     untranslated: int = 0
     terms: list[TermUse] = field(default_factory=list)
@@ -196,7 +196,7 @@ def _chunk(
 
 
 def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool) -> None:
-    report.lost_spans += tuple(
+    report.lost_spans += (
         _ELEMENT if has_only_symbols(span) else span for span in translation.lost_spans
     )
     report.unaligned += is_unaligned

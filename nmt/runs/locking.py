@@ -6,7 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,9 @@ def _lock(path: Path) -> int:
             return descriptor
         # Between opening and locking, its owner may have removed the file, and another process may
         # have created and locked a new one.
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
-            return descriptor
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return descriptor
         os.close(descriptor)
 
 

@@ -17,8 +17,9 @@ def is_behind(run: RunFolder, share: float) -> bool:
     """Return whether at least a share of the sibling runs has a better best score.
 
     Siblings are the runs in the same folder; only those with as many evaluations are compared, up
-    to the same evaluation. With a share of 0.5, this is the median stopping rule of Golovin et al.
-    2017 (Google Vizier, section 3.5.2). After the first evaluation it is too early to tell.
+    to the same evaluation. With a share of 0.5, this resembles the median stopping rule of Golovin
+    et al. 2017 (Google Vizier, section 3.5.2), which compares with the running averages of trials
+    that have ended. After the first evaluation it is too early to tell.
 
     Args:
         run: the run.

@@ -30,7 +30,7 @@ _CONDITIONS = {
     "before a number": ("", rf"(?=\s?{_NUMBER})"),
     # Neither of "a las 8 h" nor of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
     "after a number": (
-        rf"(?<![aà]s {_NUMBER}\s)(?<={_NUMBER}\s)",
+        rf"(?<![aà]s {_NUMBER}\s)(?<![aà]s {_NUMBER}{{2}}\s)(?<={_NUMBER}\s)",
         rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])",
     ),
     "before a Roman numeral": ("", r"(?=\s?[IVXLC]+\b)"),

@@ -172,10 +172,8 @@ class MarkedTextBuilder:
 
 
 def mark_plain(text: str) -> MarkedText:
-    """Return a text without elements."""
-    builder = MarkedTextBuilder()
-    builder.add_text(text)
-    return builder.build()
+    """Return a text without elements; private characters in it stay kept spans."""
+    return MarkedText(text, ())
 
 
 def has_letters(text: str) -> bool:

@@ -51,8 +51,11 @@ def remove_accents(text: str, rng: random.Random) -> str:
 
 
 def change_punctuation(text: str, rng: random.Random) -> str:
-    """Return a text without its opening, final or all marks, or with doubled final ones."""
-    way = rng.random()
+    """Return a text without its opening, final or all marks, or with doubled final ones.
+
+    A text of marks alone stays.
+    """
+    original, way = text, rng.random()
     if way < 0.15:
         return _DOUBLED.sub(lambda match: match[1][0] * rng.randint(2, 4), text)
     if way < 0.9:
@@ -61,7 +64,7 @@ def change_punctuation(text: str, rng: random.Random) -> str:
         text = text.rstrip(_FINAL)
     if way > 0.7:
         text = re.sub(r"[,;:](?=\s)", "", text)
-    return text.strip()
+    return text.strip() or original
 
 
 def _list_neighbors() -> dict[str, str]:

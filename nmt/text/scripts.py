@@ -11,10 +11,10 @@ from nmt.text.cleaning import JOINERS
 UNKNOWN_LANGUAGE = "und"
 PLAIN_WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"  # expression of a word without digits
 POSSESSIVE = re.compile("['’]s$")
-# Languages without spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese.
-_UNSPACED_LANGUAGES = frozenset(
-    "zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split()
-)
+# Languages without spaces between words: Chinese and Japanese, which have none between sentences
+# either, and Thai, Lao, Khmer, Burmese.
+_UNSPACED_SENTENCES = frozenset("zh zho cmn yue wuu nan lzh ja jpn".split())
+_UNSPACED_LANGUAGES = _UNSPACED_SENTENCES | {*"th tha lo lao km khm my mya".split()}
 # Languages and scripts that are written from right to left.
 _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     """ar ara arb arc ary arz apc azb bal ckb div dv fa fas glk he heb iw khw ks lrc mzn nqo per pes
@@ -88,7 +88,7 @@ def is_spaced_alnum(character: str) -> bool:
 
 
 def needs_space(left: str, right: str, language: str) -> bool:
-    """Whether a space belongs between two texts of a language.
+    """Whether a space belongs between two sentences or clauses of a language.
 
     Args:
         left: not empty.
@@ -100,7 +100,7 @@ def needs_space(left: str, right: str, language: str) -> bool:
     if code == UNKNOWN_LANGUAGE:
         return not _UNSPACED_CHARACTER.match(before) and not _UNSPACED_CHARACTER.match(after)
     # Foreign words are separated by spaces in every language.
-    return code not in _UNSPACED_LANGUAGES or (before.isascii() and after.isascii())
+    return code not in _UNSPACED_SENTENCES or (before.isascii() and after.isascii())
 
 
 def join_sentences(sentences: Iterable[str], language: str = UNKNOWN_LANGUAGE) -> str:

@@ -115,8 +115,9 @@ WORD = (
 )
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(
-    rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u2190-\u2bff\ue000-\uf8ff"
-    rf"\U0001f000-\U0001faff]|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|\([A-Za-z]?\)|[=~*-]{{3}}|\*\|"
+    rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u20e3\u2190-\u2bff"
+    rf"\ue000-\uf8ff\U0001f000-\U0001faff]"
+    rf"|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|localhost|\([A-Za-z]?\)|[=~*-]{{3}}|\*\|"
 )
 
 

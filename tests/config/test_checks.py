@@ -60,7 +60,7 @@ OF_SOURCES = [
             "data.sources.one.columns must be two different columns",
             sources(one=TSV | {"columns": columns}),
         )
-        for columns in ([0], [0, 1, 1], [0, 1, 2, 3], [], [1, 1], [-1, 0], [0, -1])
+        for columns in ([0], [0, 1, 1], [0, 1, 2, 3], [], [1, 1], [-1, 0], [0, -1], [[0], [1]])
     ],
     (
         "data.sources.two.columns must be two different columns",

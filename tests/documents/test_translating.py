@@ -74,7 +74,7 @@ def test_markup_goes_with_its_words_and_texts_are_translated_once() -> None:
     assert data.decode() == "<p>TRES <b>DOS</b> UNO</p><p>UNO</p><p>UNO</p><p>7 CUATRO</p>"
     assert backwards.calls == [("uno", False), ("cuatro 7", False), ("uno dos tres", True)]
     assert advanced == [(0, 3), (2, 3), (3, 3)]
-    assert (report.segments, report.lost_spans, report.unaligned) == (4, ("7",), 0)
+    assert (report.segments, report.lost_spans, report.unaligned) == (4, ["7"], 0)
 
 
 def test_texts_are_searched_in_chunks_of_a_given_size() -> None:
@@ -101,7 +101,7 @@ def test_lines_are_translated_one_by_one() -> None:
     assert data == b"DOS UNO\n\nDOS UNO\nTRES 7\n"
     assert [text for text, _ in backwards.calls] == ["uno dos", "", "uno dos", "7 tres"]
     assert advanced == [(0, 4), (3, 4), (4, 4)]
-    assert (report.segments, report.lost_spans) == (4, ("7",))
+    assert (report.segments, report.lost_spans) == (4, ["7"])
 
 
 def test_texts_are_read_behind_those_before_them_whether_or_not_they_are_aligned() -> None:

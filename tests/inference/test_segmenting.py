@@ -170,7 +170,7 @@ def test_a_character_of_more_tokens_than_fit_is_cut_all_the_same(tokenizer: Toke
         (["你好。", "世界。"], "zh-Hans", "你好。世界。"),
         (["你好", "世界"], "zh_CN", "你好世界"),
         (["これは", "本です。"], "ja", "これは本です。"),
-        (["สวัสดี", "ครับ"], "th", "สวัสดีครับ"),
+        (["สวัสดี", "ครับ"], "th", "สวัสดี ครับ"),  # it separates clauses
         (["나는", "학생이다."], "ko", "나는 학생이다."),
         (["Zhang: 张", "Wei"], "en", "Zhang: 张 Wei"),
         (["Python", "3.12"], "zh", "Python 3.12"),

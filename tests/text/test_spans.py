@@ -28,6 +28,8 @@ A, B = SLOTS[:2]
 # Texts with their spans in double brackets.
 MARKED = [
     "Visita ⟦https://example.com⟧.",
+    "Abre ⟦localhost⟧.",
+    "Pulsa ⟦*️⃣⟧",
     "(⟦http://a.b/c⟧) y ⟦https://es.wikipedia.org/wiki/Madrid_(España)⟧, ¿no?",
     "Mira ⟦http://localhost:8080/x?y=1&z=%20#fin⟧!",
     "[texto](⟦https://example.com/a_b⟧) **⟦http://x.org⟧** «⟦www.example.es⟧»",

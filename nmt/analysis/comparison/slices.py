@@ -60,7 +60,7 @@ _NUMBERS = {
     "cinquante soixante cent cents mille million millions",
     "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig vierzig "
     "fünfzig sechzig siebzig achtzig neunzig hundert tausend million millionen",
-    "it": "due tre quattro cinque sei sette otto nove dieci undici dodici quindici venti trenta "
+    "it": "due tre quattro cinque sette otto nove dieci undici dodici quindici venti trenta "
     "quaranta cinquanta cento mille mila milione milioni",
     "pt": "dois duas três quatro cinco seis sete oito nove dez onze doze quinze vinte trinta "
     "quarenta cinquenta cem cento mil milhão milhões",

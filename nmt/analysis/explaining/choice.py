@@ -123,7 +123,7 @@ class ChoiceExplainer:
         shown = " ".join(each.text for each in group_tokens(target, rejected))
         return ChoiceExplanation(
             log_prob=float(effects[0].log_probs.sum()),
-            other=apply_case(show_spans(shown, prefix.target_spans), prefix.case),
+            other=show_spans(apply_case(shown, prefix.case), prefix.target_spans),
             other_log_prob=float(effects[1].log_probs.sum()),
             source=_list_source(prefix.full_text, spans, columns, shares[0], contrasts.source),
             prefix=_list_prefix(before_words, shares[1], contrasts.prefix),
@@ -146,7 +146,7 @@ class ChoiceExplainer:
         words = group_tokens(self._tokenizer.target, before)
         return [TokenWord("begin mark", 0, 1)] + [
             TokenWord(
-                apply_case(show_spans(word.text, segment.target_spans), segment.case),
+                show_spans(apply_case(word.text, segment.case), segment.target_spans),
                 word.begin + 1,
                 word.end + 1,
             )

@@ -93,8 +93,7 @@ def convert(folder: Path, output: Path, languages: tuple[str, str] | None = None
 def read_marian(folder: Path, languages: tuple[str, str] | None = None) -> Marian:
     """Read config.json, the weights, source.spm, target.spm and vocab.json.
 
-    Ids get our order. MarianMT starts decoding with padding: its row becomes the begin-of-sentence
-    mark.
+    Ids get our order. MarianMT starts decoding with padding: its row becomes that of BOS.
 
     Args:
         folder: the MarianMT folder.
@@ -111,11 +110,18 @@ def read_marian(folder: Path, languages: tuple[str, str] | None = None) -> Maria
     size = _read_size(folder, stored, "vocab_size")
     if stored.get("decoder_vocab_size", size) not in (size, None):
         raise UserError(f"{folder} has two vocabularies; only one for both sides is supported")
-    order = _order_ids(folder, stored, vocabulary, size)
+    pad, eos, unk = _read_special_ids(folder, stored, vocabulary, size)
+    stored_weights = read_weights(folder)
+    # Before anything of the size that the configuration names is allocated.
+    check_weight(folder, TABLE, stored_weights.get(TABLE), (size, config.model.d_model))
+    # MarianMT's id for each of our ids; -1 for padding, which has no row there.
+    order = [-1] * (UNK + 1)
+    order[BOS], order[EOS], order[UNK] = pad, eos, unk
+    order += (i for i in range(size) if i not in (pad, eos, unk))
     by_id = {i: token for token, i in vocabulary.items()}
     tokens = _name_tokens([by_id.get(i) for i in order])
     tokenizer = PairedTokenizer(_read_models(folder), tokens)
-    weights = _translate_weights(folder, read_weights(folder), config, order)
+    weights = _translate_weights(folder, stored_weights, config, order)
     return Marian(config, tokenizer, weights)
 
 
@@ -233,10 +239,10 @@ def _find_languages(folder: Path) -> tuple[str, str]:
     return source, target
 
 
-def _order_ids(
+def _read_special_ids(
     folder: Path, stored: Mapping[str, Any], vocabulary: Mapping[str, int], size: int
-) -> list[int]:
-    """Return MarianMT's id for each of our ids; -1 for padding, which has no row there."""
+) -> tuple[int, int, int]:
+    """Return MarianMT's ids of padding, EOS and the unknown token."""
     pad, eos = (_read_size(folder, stored, f"{name}_token_id") for name in ("pad", "eos"))
     if stored.get("decoder_start_token_id", pad) != pad:
         raise UserError(f"{folder} begins decoding with another id than padding's")
@@ -245,9 +251,7 @@ def _order_ids(
         raise UserError(f"{folder / VOCABULARY} lacks <unk>, </s> or <pad>, or has other ids")
     if max(vocabulary.values()) >= size:
         raise UserError(f"{folder / VOCABULARY} has more ids than the model has rows: {size}")
-    order = [-1] * (UNK + 1)
-    order[BOS], order[EOS], order[UNK] = pad, eos, unk
-    return order + [i for i in range(size) if i not in (pad, eos, unk)]
+    return pad, eos, unk
 
 
 def _name_tokens(tokens: Sequence[str | None]) -> list[str]:

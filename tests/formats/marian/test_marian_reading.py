@@ -147,6 +147,10 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
         configured(vocab_size=110, decoder_vocab_size=110),
         "shared.weight is of shape",
     ),
+    "more rows than memory": (
+        configured(vocab_size=10**12, decoder_vocab_size=10**12),
+        "shared.weight is of shape",
+    ),
     "a weight of another shape": (
         weighing(lambda arrays: arrays.update({"model.decoder.layers.0.fc1.bias": np.zeros(3)})),
         r"model\.decoder\.layers\.0\.fc1\.bias is of shape",
