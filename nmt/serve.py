@@ -64,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     option("--max-wait-ms", float, 5, "how long a request waits to be batched")
     option("--queue", int, 131072, "most work waiting; requests beyond it are refused")
     option("--timeout-s", float, 30, "most seconds each to send a head or body, answer, read it")
-    option("--health-s", float, 10, "most seconds for the tiny translation of /healthz")
+    option("--health-s", float, 10, "most seconds for the test translation of /healthz")
     option("--max-connections", int, 512, "most connections; further ones are refused")
     option("--max-work", int, 32768, "most work of a request: source tokens times beam")
     option("--max-body-kb", int, 256, "largest request, in KiB")

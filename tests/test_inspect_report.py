@@ -230,7 +230,7 @@ def test_a_run_gets_its_confidence_and_a_table(
     tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = shutil.copytree(tiny_run, tmp_path / "run")
-    with pytest.raises(UserError, match="cannot have confidence"):
+    with pytest.raises(UserError, match="got no confidence"):
         inspected("quality", "--run", run)
     monkeypatch.setattr("nmt.inference.quality_fitting.MIN_PAIRS", 10)
     shown = inspected("quality", "--run", run)

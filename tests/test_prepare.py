@@ -129,7 +129,7 @@ def test_a_run_cannot_change_what_is_settled(folder: Path, override: str, compla
 
 def test_a_source_of_another_group_cannot_be_removed(folder: Path) -> None:
     """The stored sources would take its place."""
-    with pytest.raises(UserError, match="keeps its ~data.sources.patterns"):
+    with pytest.raises(UserError, match=r"keeps its ~data\.sources\.patterns"):
         compose_config([f"data.prepared={folder}", "~data.sources.patterns"])
 
 

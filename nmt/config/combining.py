@@ -45,8 +45,8 @@ _FULL_KEYS = {
     "data.test": ("test.path",),
 }
 
-# Model keys that a run starting from another may change: no shape of a weight depends on them, but
-# that of learned positions on max_length.
+# Model keys that a run starting from another may change: no weight's shape depends on them,
+# except that of learned positions on max_length.
 _CHANGEABLE_ON_START = re.compile(
     r"model\.(\w*dropout|lora_rank|lora_on|max_length|attention_kernel|remat|name)"
 )

@@ -213,7 +213,7 @@ def unknown_key_message(key: str, siblings: Sequence[str] = ()) -> str:
     elif renamed:
         hint = f"; write {renamed}"
     elif key in {*keys, "size", "experiment"}:  # of the other command
-        hint = ": nmt.train has it, and nmt.prepare has not"
+        hint = ": only nmt.train has this key, not nmt.prepare"
     else:
         hint = suggest(key, {*siblings, *keys})
     return f"unknown configuration key '{key}'{hint}"

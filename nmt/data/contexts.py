@@ -43,7 +43,7 @@ class ContextReader:
 
 
 def add_contexts_to_pairs(pairs: Sequence[Pair], count: int, language: str) -> list[Pair]:
-    """Return the pairs of files in order, each source after the sentences before it.
+    """Return the pairs of files in order, each source with the previous sentences in front.
 
     Args:
         pairs: an empty source begins another document.

@@ -177,7 +177,7 @@ class Sentence:
     def _find_edges(self, translation: MarkedText) -> list[int]:
         """Return where each cue begins in a translation, and the end.
 
-        The alignment decides, as long as no cue gives more than a third of its share to another.
+        The alignment decides, but a cue gives at most a third of its share to another.
         """
         source, marks, text = self.marked, translation.marks, translation.text
         boundaries = [i for i, content in enumerate(self._contents) if content.kind == "cue"]

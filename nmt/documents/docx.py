@@ -42,7 +42,7 @@ class _Paragraph:
         marked: the text.
         properties: of text outside of marks.
         marks: what each mark is written as.
-        followed: of marks that must not come before another one, this other one.
+        followed: mark -> the mark that must come before it, if any.
     """
 
     content: Range
@@ -162,7 +162,7 @@ class _ParagraphBuilder:
     Attributes:
         properties: of text outside of marks.
         marks: what each mark is written as.
-        followed: of marks that must not come before another one, this other one.
+        followed: mark -> the mark that must come before it, if any.
 
     Args:
         atoms: the parts.

@@ -1,4 +1,4 @@
-"""Formats of documents: which there are, and the contract between a format and translation."""
+"""Formats of documents: their list, and the contract between a format and translation."""
 
 from __future__ import annotations
 

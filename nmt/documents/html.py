@@ -48,7 +48,7 @@ _HEAD = 2048  # bytes in which a page names its encoding
 _SPACE = re.compile("[ \t\n\r\f]+")
 _QUOTES = frozenset("\"'")
 _NUMBER = re.compile(r"[\[(]?\d+(?:[,;–-]\d+)*[\])]?")
-_MAX_TOKENS = 8  # of the number of a note, with its tags
+_MAX_TOKENS = 8  # of the number of a note, tags included
 
 
 _Item = tuple[int, int]  # tokens [begin, end): one, or all of a kept element
@@ -170,7 +170,7 @@ class HtmlDocument:
                 yield _Attribute(index, begin, end, text)
 
     def _cut(self, run: list[_Item]) -> Iterator[_Inline]:
-        """Yield the segments of a run: tags whose counterpart is elsewhere end one."""
+        """Yield the segments of a run: an unmatched tag ends a segment."""
         matches: dict[int, int] = {}  # of items, both ways
         opened: list[int] = []
         for number, (i, end) in enumerate(run):

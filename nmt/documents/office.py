@@ -55,7 +55,8 @@ class OfficeDocument:
     Args:
         package: the package.
         parts: its parts with text or styles, by the names of their entries.
-        options: languages: text in the one is marked as in the other, for spell checkers.
+        options: languages: text that is marked as in the source language, for spell checkers, is
+            marked as in the target language.
     """
 
     def __init__(

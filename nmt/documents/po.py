@@ -79,7 +79,12 @@ class PoDocument:
             kept = {} if entry.fuzzy else {form: text for form, text in filled.items() if text}
             if len(kept) >= (forms if has_plural else 1):
                 continue
-            texts = [entry.msgid, entry.msgid_plural][has_plural and forms == 1 :][: 1 + has_plural]
+            if not has_plural:
+                texts = [entry.msgid]
+            elif forms == 1:
+                texts = [entry.msgid_plural]
+            else:
+                texts = [entry.msgid, entry.msgid_plural]
             if has_letters("".join(texts)) and not is_message_format(entry.msgid):
                 count = forms if has_plural else 0
                 yield _Message(begin, tuple(texts), kept, count, entry.fuzzy)

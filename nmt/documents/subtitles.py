@@ -105,7 +105,7 @@ class SubtitleDocument:
 
 
 class _Joints(NamedTuple):
-    """Decides what belongs together: of two lines, or of the last and the first line of two cues.
+    """Decides whether two lines, or the last and first line of two cues, are one sentence.
 
     Attributes:
         tag: what a tag is.

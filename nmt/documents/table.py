@@ -81,7 +81,7 @@ class TableDocument:
         escaped = value.replace('"', '""')
         if cell.is_quoted:
             return escaped
-        # A row without characters is none.
+        # A blank row would be skipped by readers.
         return value if value.strip() and _SPECIAL.isdisjoint(value) else f'"{escaped}"'
 
 

@@ -44,7 +44,7 @@ class TextTranslator(Protocol):
 class _Text(NamedTuple):
     """A text of a document."""
 
-    in_context: str  # after the sentences before it, if the run reads them
+    in_context: str  # with the previous sentences in front, if the run reads them
     segment: MarkedText
 
 
@@ -141,7 +141,7 @@ def translate_lines(
 
 
 def match_endings(source: str, text: str, words: Sequence[Word] = ()) -> tuple[str, Sequence[Word]]:
-    """Return a translation without the final points that its source, such as a title, has not.
+    """Return a translation without final points that its source, such as a title, lacks.
 
     Args:
         source: each of its lines is a text, if the translation has as many.

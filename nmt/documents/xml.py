@@ -27,7 +27,7 @@ _ESCAPES_IN_TEXT = {sign: escape for sign, escape in _ESCAPES.items() if sign !=
 
 
 class Span(NamedTuple):
-    """Where an element is in the text; both parts of an empty-element tag's content are its end."""
+    """Where an element is in the text. An empty-element tag has content = content_end = end."""
 
     begin: int
     content: int  # the start tag ends here

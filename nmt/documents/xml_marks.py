@@ -55,7 +55,7 @@ class Segment:
     Attributes:
         marked: the text.
         tags: of each mark.
-        followed: of marks that must not come before another one, this other one.
+        followed: mark -> the mark that must come before it, if any.
     """
 
     marked: MarkedText
@@ -79,7 +79,7 @@ def write_marks(
     Args:
         translation: a text with marks.
         tags: what each mark begins and ends with.
-        followed: of marks that must not come before another one, this other one.
+        followed: mark -> the mark that must come before it, if any.
         write_text: given a text and the innermost mark that it is in, returns it as XML.
     """
     parts: list[str] = []

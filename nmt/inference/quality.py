@@ -45,7 +45,7 @@ class StoredQuality:
         if model is None:
             run = f"--run {self._folder}" if self._folder else "--run RUN"
             warnings.warn(
-                f"confidence is unknown, as there is no {QUALITY_FILE}: make it by "
+                f"confidence is unknown, as there is no {QUALITY_FILE}: create it with "
                 f"python -m nmt.inspect quality {run}",
                 stacklevel=1,
             )

@@ -30,7 +30,7 @@ def add(subcommands: Subcommands) -> None:
         "--why", metavar="WORD", help="explain this word of the translation only, in detail"
     )
     parser.add_argument(
-        "--not", dest="not_", metavar="OTHER", help="hold it against this word, not its rival"
+        "--not", dest="not_", metavar="OTHER", help="compare it with this word instead of its rival"
     )
     parser.add_argument("--beam", type=positive_int, metavar="N", help="beam size; 1 is greedy")
     parser.add_argument(

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         corpus = read_corpus(folder, console.print)
         model = fit_run(folder, corpus, console.print)
     if model is None:
-        raise UserError(f"{folder.path} cannot have confidence")
+        raise UserError(f"{folder.path} got no confidence: see the message above")
     console.print(f"written to {folder.path}: confidence and the lexicon of alignments")
     if corpus.test:
         print_listings(tabulate(folder, corpus, model), console)

@@ -66,7 +66,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     with _open(path) as archive:
         # Members are stored uncompressed. Together they are longer if they expand or overlap.
         if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
-            raise UserError(f"{path} is damaged: its parts are longer than itself")
+            raise UserError(f"{path} is damaged: its members are larger than the file")
         arrays = {
             # Reading the whole member compares its checksum before the array is parsed.
             name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))
@@ -90,7 +90,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
             raise UserError(f"{path} is not a checkpoint of this program") from error
         metadata = json.loads(np.lib.format.read_array(io.BytesIO(content)).tobytes())
         if not isinstance(metadata, dict):
-            raise UserError(f"{path} is damaged: its metadata are not an object")
+            raise UserError(f"{path} is damaged: its metadata is not an object")
         return metadata
 
 

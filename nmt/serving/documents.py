@@ -170,7 +170,7 @@ class _Job:
         translator: cuts texts into segments and joins their translations.
         request: how to search.
         max_work: most work that waits in the queue at a time, unless a single segment is more.
-        emit: takes the event ``progress``; None: nobody wants to know.
+        emit: takes the event ``progress``; None: progress is not reported.
     """
 
     def __init__(

@@ -34,6 +34,6 @@ def choose_glossary(glossaries: Mapping[str, Glossary], name: str | None) -> Glo
     if not name:
         return None
     if name not in glossaries:
-        names = ", ".join(glossaries) or "none"
-        raise HTTPException(422, f"there is no glossary {name[:100]!r}: choose from {names}")
+        choices = f"choose from: {', '.join(glossaries)}" if glossaries else "this service has none"
+        raise HTTPException(422, f"unknown glossary {name[:100]!r}: {choices}")
     return glossaries[name]

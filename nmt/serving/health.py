@@ -53,7 +53,7 @@ class HealthCheck(Generic[Item, Options, Result]):
         answer = asyncio.wrap_future(self._translation)
         await asyncio.wait([answer], timeout=self._timeout_s)
         if not answer.done():
-            raise unavailable(f"no tiny translation within {self._timeout_s:g} seconds")
+            raise unavailable(f"the test translation took longer than {self._timeout_s:g} seconds")
         if answer.exception():
-            raise unavailable("a tiny translation failed")
+            raise unavailable("the test translation failed")
         self._healthy_until = monotonic() + _HEALTHY_S

@@ -144,5 +144,5 @@ class Limits:
         if work > self.max_work:
             raise HTTPException(
                 413,
-                f"{subject} are {work:,} of work, more than the {self.max_work:,} allowed",
+                f"{work:,} units of work for {subject}: at most {self.max_work:,} are allowed",
             )

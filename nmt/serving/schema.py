@@ -156,7 +156,7 @@ class ExplanationAnswer(BaseModel):
     """Answer to `POST /explain`; numbers have four decimals."""
 
     word: str
-    other: str = Field(description="the word that it is held against")
+    other: str = Field(description="the word that it is compared with")
     log_prob: float = Field(description="of the word after the prefix, in nats")
     other_log_prob: float
     source: list[ExplainingWord] = Field(description="the words of the sentence, and its end mark")

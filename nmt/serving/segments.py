@@ -21,7 +21,7 @@ from nmt.text.terms import Glossary
 if TYPE_CHECKING:  # imports Keras
     from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation
 
-_NO_QUALITY = f"the run has no {QUALITY_FILE}: make it by python -m nmt.inspect quality"
+_NO_QUALITY = f"the run has no {QUALITY_FILE}: create it with python -m nmt.inspect quality"
 _WARM_UP = "a"  # any text compiles the search; a short one does it fast
 
 
@@ -125,7 +125,7 @@ class SegmentTranslator:
             text: the text.
             number: of the segment.
             prefix: the translation of the segment up to the word.
-            words: the word, and the one that it is held against, if any.
+            words: the word, and the one that it is compared with, if any.
 
         Returns:
             The explanation, whose source words refer to the characters of the text, and why it has

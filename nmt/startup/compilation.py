@@ -38,7 +38,7 @@ def use_compilation_cache(folder: Path) -> None:
 
 
 def compile_sooner_on_gpus() -> None:
-    """Switch off what XLA spends most of its compilation time on, on GPUs with JAX.
+    """Switch off the XLA passes that take most of the compilation time on GPUs with JAX.
 
     Must be called before JAX is imported. Flags of the user take precedence. JAX knows both flags
     from 0.9 on; others end the process.

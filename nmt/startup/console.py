@@ -17,7 +17,7 @@ class StderrHandler(logging.Handler):
     """Prints log records, above a progress bar if there is one.
 
     The bar replaces ``sys.stderr`` while it is shown. `logging.StreamHandler` would keep the stream
-    that it was made with, and a console of rich would write to the stream behind the bar.
+    that it was made with, and a console of rich would write to the stream that the bar replaced.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

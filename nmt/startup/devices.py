@@ -179,7 +179,7 @@ def divide_cpu(count: int) -> None:
 
 
 def _count_cpus() -> int:
-    """Count the devices that the CPU is, once something has been computed."""
+    """Return the number of CPU devices; initialises the backend."""
     import keras
 
     if keras.config.backend() == "jax":

@@ -19,7 +19,7 @@ MAX_CHARACTERS = 300  # of a context: about as many as two long sentences have
 
 
 def add_context(text: str, previous: Sequence[str]) -> str:
-    """Return a text after the sentences before it.
+    """Return a text with the previous sentences put in front of it.
 
     Of a long context, the beginning is left out.
 
@@ -86,7 +86,7 @@ class PreviousSentences:
         self._sentences.clear()
 
     def add_to(self, text: str) -> str:
-        """Return a text after the sentences before it; remember its sentences."""
+        """Return a text with the previous sentences put in front of it; remember its own."""
         if not self._sentences.maxlen or not text.strip():
             return text
         text = text.replace(CONTEXT_MARK, " ")  # of the text itself
@@ -97,7 +97,7 @@ class PreviousSentences:
 
 
 def add_contexts(lines: Iterable[str], previous: PreviousSentences) -> Iterator[str]:
-    """Yield lines after the sentences before them; an empty line begins another document."""
+    """Yield lines with the previous sentences in front; an empty line begins another document."""
     for line in lines:
         if not line.strip():
             previous.begin_document()

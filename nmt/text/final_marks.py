@@ -30,7 +30,7 @@ def split_final_marks(text: str) -> tuple[str, str]:
     """Return a sentence without the marks that end it, and them.
 
     They are one colon, semicolon or comma, or any number of stops, question and exclamation marks.
-    The dot of an abbreviation before "?" or "!" is none of them. Texts without words, and those in
+    The dot of an abbreviation before "?" or "!" is not split off. Texts without words, and those in
     scripts without spaces, which have other marks, are not split.
     """
     rest = text[:-1] if text[-1:] in CLAUSE_MARKS else text.rstrip(_STOPS)

@@ -17,7 +17,7 @@ _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?
 def is_name(word: str) -> bool:
     """Whether a word, or the one before its 's, is a first name or a city of `names.txt`.
 
-    In lower case, an ordinary word of some language is none.
+    A lower-case word that is also an ordinary word of some language is not a name.
     """
     name = POSSESSIVE.sub("", word)
     lower = name.lower()

@@ -165,7 +165,7 @@ def test_a_key_of_the_other_command_is_named() -> None:
                 convert_hydra_errors()(lambda override=override: compose("prepare", [override]))
             )
             key = override.partition("=")[0]
-            expected = f"key '{key}': nmt.train has it, and nmt.prepare has not"
+            expected = f"key '{key}': only nmt.train has this key, not nmt.prepare"
             assert message == f"unknown configuration {expected}"
 
 

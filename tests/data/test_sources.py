@@ -369,7 +369,7 @@ def test_a_tag_stands_before_every_source_sentence(tmp_path: Path) -> None:
 
 
 def test_tags_are_not_compared(tmp_path: Path) -> None:
-    """A training pair is held against dev and test as it was read."""
+    """A training pair is compared with dev and test as it was read."""
     corpus = load(
         {
             "talk": source(tmp_path, "talk", [("sol", "sun"), ("mar", "sea")], tag="<talk>"),

@@ -223,8 +223,8 @@ def test_confidence_counts_as_two_more_hypotheses_per_translation() -> None:
         answer = running.post({"text": "Hola mundo", "quality": True, "nbest": 2})
         assert answer.status == 413
         assert answer.json == {
-            "error": "10 tokens with 4 hypotheses and quality are 80 of work, "
-            "more than the 60 allowed"
+            "error": "80 units of work for 10 tokens with 4 hypotheses and quality: "
+            "at most 60 are allowed"
         }
         with busy(running) as pool:
             waiting = pool.submit(running.translate, "Hola mundo", quality=True)
@@ -475,8 +475,8 @@ def test_attention_counts_as_one_more_hypothesis() -> None:
         answer = running.post({"text": "Hola mundo!", "attention": True})
         assert answer.status == 413
         assert answer.json == {
-            "error": "11 tokens with 4 hypotheses and attention are 55 of work, "
-            "more than the 50 allowed"
+            "error": "55 units of work for 11 tokens with 4 hypotheses and attention: "
+            "at most 50 are allowed"
         }
         # A text that is cut has no attention, and pays for none.
         assert running.translate("Hola|mundo!", attention=True)[0][0]["attention"] is None
@@ -671,7 +671,7 @@ def test_work_is_tokens_times_beam_and_too_much_of_it_is_refused() -> None:
         answer = running.post({"text": ["aaaa|aaaa", "a"], "beam": 8})
         assert answer.status == 413
         assert answer.json == {
-            "error": "9 tokens with 8 hypotheses are 72 of work, more than the 64 allowed"
+            "error": "72 units of work for 9 tokens with 8 hypotheses: at most 64 are allowed"
         }
         assert running.translator.calls == []
         assert running.translate(["aaaa|aaaa", "a"], beam=7) == [
@@ -771,8 +771,8 @@ def test_connections_beyond_the_limit_are_refused_in_json() -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("fail", "a tiny translation failed"),
-        ("hang", "no tiny translation within 0.3 seconds"),
+        ("fail", "the test translation failed"),
+        ("hang", "the test translation took longer than 0.3 seconds"),
         ("die", "the thread that translates has died"),
     ],
 )

@@ -31,11 +31,11 @@ def test_an_unknown_glossary_is_named() -> None:
     with serving() as running:
         answer = running.post({"text": "gato", "glossary": "plants"})
         assert answer.status == 422
-        assert answer.json == {"error": "there is no glossary 'plants': choose from animals"}
+        assert answer.json == {"error": "unknown glossary 'plants': choose from: animals"}
         answer = running.ask("POST", "/documents?name=a.html&glossary=plants", b"<p>gato</p>")
         assert (answer.status, answer.json) == (
             422,
-            {"error": "there is no glossary 'plants': choose from animals"},
+            {"error": "unknown glossary 'plants': choose from: animals"},
         )
 
 

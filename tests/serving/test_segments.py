@@ -130,7 +130,7 @@ def test_a_run_without_confidence_says_why(tmp_path: Path) -> None:
 
     with pytest.warns(UserWarning, match="confidence is unknown"):
         assert explain() == (
-            "the run has no quality.json: make it by python -m nmt.inspect quality"
+            "the run has no quality.json: create it with python -m nmt.inspect quality"
         )
     (tmp_path / QUALITY_FILE).write_text("{", encoding="utf-8")
     assert "cannot be used" in explain()

@@ -78,7 +78,7 @@ def test_sentences_are_located_in_the_translation(service: Running) -> None:
         (
             {"text": "a", "sentence": "a", "glossary": "plants"},
             422,
-            "there is no glossary 'plants': choose from animals",
+            "unknown glossary 'plants': choose from: animals",
         ),
         ({"text": "a" * 5001, "sentence": "a"}, 413, "a text of 5,001 characters"),
         ({"text": "a", "sentence": "a", "prefix": "a" * 5001}, 413, "a text of 5,001 characters"),
@@ -107,8 +107,8 @@ def test_work_is_limited_and_waits_in_the_queue_of_translations() -> None:
         answer = running.find_alternatives(text="la casas", sentence="la casas")
         assert answer.status == 413
         assert answer.json == {
-            "error": f"the alternatives of 8 tokens are {8 * ALTERNATIVES_WORK} of work, more than "
-            f"the {work} allowed"
+            "error": f"{8 * ALTERNATIVES_WORK} units of work for the alternatives of 8 tokens: "
+            f"at most {work} are allowed"
         }
         with ThreadPoolExecutor() as pool:
             translator.gate.clear()

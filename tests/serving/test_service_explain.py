@@ -68,7 +68,7 @@ def test_a_model_without_contributions_gives_contrasts_and_says_why() -> None:
         ({"text": "a", "sentence": "a", "word": "b", "why": "c"}, 422, "unknown field 'why'"),
         ({"text": "a", "sentence": "a", "word": "b", "prefix": "\ud800"}, 422, "prefix holds"),
         ({"text": "a", "sentence": "a", "word": "b", "other": "b"}, 422, "the word and the other"),
-        ({"text": "a", "sentence": "a", "word": "b", "glossary": "c"}, 422, "there is no glossary"),
+        ({"text": "a", "sentence": "a", "word": "b", "glossary": "c"}, 422, "unknown glossary"),
         ({"text": "a", "sentence": "a", "word": "a" * 5001}, 413, "a text of 5,001 characters"),
         ({"text": "a" * 257, "sentence": "a" * 257, "word": "b"}, 413, "words are explained in"),
         ({"text": "a", "sentence": "a", "word": "fail"}, 500, "the word could not be explained"),

@@ -33,7 +33,7 @@ from nmt.startup.quiet import quiet_start
 
 Array = NDArray[Any]
 
-_MIN_EVALUATIONS = 2  # evaluations
+_MIN_EVALUATIONS = 2
 _MIN_SLICE = 10  # sentences of a kind that is listed
 MIN_RIGHT = 5  # sentences of a kind that are right at the end, for it to be ranked
 
@@ -174,7 +174,7 @@ def _read_table(path: Path) -> list[list[str]]:
         raise UserError(f"{path} is damaged: {error}") from error
     rows = [line.split("\t") for line in lines if line]
     if any(len(row) != 3 for row in rows):
-        raise UserError(f"{path} is damaged: a line has not three columns")
+        raise UserError(f"{path} is damaged: a line does not have three columns")
     return rows
 
 

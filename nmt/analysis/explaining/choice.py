@@ -42,7 +42,7 @@ class ChoiceExplanation(NamedTuple):
     """Why a translation has a word and not another one."""
 
     log_prob: float  # of the word's tokens after the prefix, in nats
-    other: str  # the word that it is held against
+    other: str  # the word that it is compared with
     other_log_prob: float
     source: tuple[Reason, ...]  # words of the source, and its other tokens as one
     prefix: tuple[Reason, ...]  # words before it, BOS first; then its own pieces, if several

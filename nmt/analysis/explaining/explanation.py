@@ -213,7 +213,7 @@ def _choose_others(
     words: Sequence[TokenWord],
     other: str | None,
 ) -> list[Pair]:
-    """Return the ids of each word, and of the one that it is held against."""
+    """Return the ids of each word, and of the one that it is compared with."""
     written = [tokens[word.begin : word.end] for word in words]
     if other is None:
         return list(zip(written, find_rivals(score, tokenizer, tokens, words), strict=True))
@@ -238,7 +238,7 @@ class _View:
     def explain_word(
         self, word: TokenWord, pair: Pair, written: Effects, other: Effects, trace: Trace
     ) -> WordExplanation:
-        """Return the explanation of a word held against another one."""
+        """Return the explanation of a word compared with another one."""
         rows = slice(word.begin, word.end)
         source_shares = np.full(self.source_words[-1].end, math.nan)
         prefix_shares = np.full(1 + word.end, math.nan)

@@ -35,7 +35,7 @@ class TokenWord(NamedTuple):
 
 
 def group_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenWord]:
-    """Return the words of a text by its tokens, which they share out among themselves.
+    """Return the words of a text as groups of its tokens; each token belongs to one word.
 
     A word begins with a space; a mark, a special token and, in scripts without spaces, a piece is a
     word of its own. A mark between two pieces without spaces belongs to their word.

@@ -104,7 +104,7 @@ def _parse(line: str, where: str) -> Gold:
         raise UserError(f"{where}: {len(columns)} columns instead of source TAB target TAB links")
     sides = [clean_text(column).split() for column in columns[:2]]
     if not all(sides):
-        raise UserError(f"{where}: a side without words")
+        raise UserError(f"{where}: the source or the target has no words")
     sure, possible = set(), set()
     for text in columns[2].split():
         match = _LINK.fullmatch(text)

@@ -79,7 +79,7 @@ def test_a_file_of_alignments(tmp_path: Path) -> None:
         ("a\tb\n", ":1: 2 columns"),
         ("# x\na b\tc\t0-0 2-0\n", ":2: 2-0 points beyond the 2 and 1 words"),
         ("a\tb\t0:0\n", ":1: 0:0 is not a link"),
-        ("a\t \t0-0\n", ":1: a side without words"),
+        ("a\t \t0-0\n", ":1: the source or the target has no words"),
     ],
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, message: str) -> None:
