@@ -17,7 +17,7 @@ _DROPPED = {"pPr", "proofErr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
 _DROPPED_IN_RUNS = {"rPr", "softHyphen", "lastRenderedPageBreak"}
 _CHOICES = {"dropDownList", "comboBox", "date"}  # controls whose text is one of a list
 _BREAKS = {"br", "cr", "tab", "ptab"}
-_KEPT = {"sym", "ruby", "fldSimple"}
+_KEPT_ELEMENTS = {"sym", "ruby", "fldSimple"}
 _FIELD_CODES = {"fldChar", "instrText", "delInstrText"}
 _PAIRED = re.compile(
     r"(bookmark|commentRange|perm|moveFromRange|moveToRange|customXml\w+Range)"
@@ -123,7 +123,7 @@ class _AtomReader:
         if paired:
             key = f"{paired[1]} {node.get(f'{{{self._namespace}}}id')}"
             return Atom(Role.START if paired[2] == "Start" else Role.END, piece, key)
-        is_kept = name in (*_KEPT, "sdt") or bool(local_name(node, _MATH))
+        is_kept = name in (*_KEPT_ELEMENTS, "sdt") or bool(local_name(node, _MATH))
         return Atom(Role.KEPT if is_kept else Role.EMPTY, piece)
 
     def _read_run(self, run: Element) -> Iterator[Atom]:
@@ -158,7 +158,7 @@ class _AtomReader:
             elif name in _BREAKS:
                 yield Atom(Role.BREAK, pieces)
             else:
-                yield Atom(Role.KEPT if name in _KEPT else Role.EMPTY, pieces)
+                yield Atom(Role.KEPT if name in _KEPT_ELEMENTS else Role.EMPTY, pieces)
 
 
 def _read_text(element: Element) -> str:

@@ -26,7 +26,7 @@ from nmt.text.marked import (
 from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left, is_unspaced_letter
 
 # Not translated; inside of a sentence, and between sentences.
-_KEPT = frozenset("code kbd math output samp svg var".split())
+_KEPT_TAGS = frozenset("code kbd math output samp svg var".split())
 _SKIPPED = frozenset("audio canvas iframe object pre script style textarea video".split())
 _TRANSLATED_ATTRIBUTES = frozenset("alt title placeholder aria-label".split())
 # Others, of some tags only.
@@ -112,12 +112,12 @@ class HtmlDocument:
             is_inline = token.kind != "end" or token.name in INLINE
             if token.kind == "start":
                 is_symbol = self._is_symbol(i)
-                is_kept = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
+                is_kept = token.is_kept or token.name in _KEPT_TAGS | _SKIPPED or self._is_note(i)
                 if is_kept or is_symbol:
                     end = find_end(self._tokens, self._closing, i) + 1
                 if token.name not in ("script", "style"):
                     yield from self._find_attributes(i)
-                is_inline = token.name in INLINE | EMPTY | _KEPT or token.name == "br"
+                is_inline = token.name in INLINE | EMPTY | _KEPT_TAGS or token.name == "br"
             if is_inline:
                 run.append((i, end))
             else:

@@ -15,14 +15,14 @@ from nmt.documents.markdown_parser import (
     Item,
     collapse,
     describe,
-    join_lines,
     join_texts,
     read_text,
+    to_one_line,
 )
 from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
 
 _EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}  # HTML tags
-_KEPT = frozenset("code kbd math output samp script style svg textarea var".split())
+_KEPT_TAGS = frozenset("code kbd math output samp script style svg textarea var".split())
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _KEPT_ATTRIBUTE = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bnotranslate\b""")
 
@@ -105,13 +105,13 @@ class Reader:
     def _open(self, kind: str, at: int, begin: str, end: str, label: str = "") -> None:
         self._builder.open()
         items = tuple(describe([self._tokens[at]], self._content))
-        self.elements.append(Element(kind, items, join_lines(begin), join_lines(end), label))
+        self.elements.append(Element(kind, items, to_one_line(begin), to_one_line(end), label))
 
     def _open_link(self, at: int) -> None:
         begin, label_end, end = self._tokens[at].meta["parts"]
         label, tail = self._content[begin:label_end], self._content[label_end:end]
         is_named_by_text = tail in ("]", "][]")
-        self._open("link", at, "[", tail, join_lines(label) if is_named_by_text else "")
+        self._open("link", at, "[", tail, to_one_line(label) if is_named_by_text else "")
 
     def _add_leaf(self, first: int) -> int:
         """Add an element whose content is not translated; return its last token."""
@@ -126,13 +126,13 @@ class Reader:
             return last
         span = self._tokens[last].meta["span"]
         begin, end = token.meta.get("span", span)[0], span[1]
-        source = join_lines(self._content[begin:end])
+        source = to_one_line(self._content[begin:end])
         is_single = first == last and token.type in ("image", "empty", "html_inline")
         is_empty = is_single or self._is_note(first)
         around = self._content[max(0, begin - 1) : begin], self._content[end : end + 1]
         is_spaced = is_empty and not any(sign.strip() for sign in around)
         alt = _read_alt(token, source) if first == last else ""
-        label = join_lines(token.content) if alt else ""
+        label = to_one_line(token.content) if alt else ""
         self.elements.append(Element("leaf", items, source, "", label, is_spaced, alt))
         is_break = source.lower().startswith("<br")
         if is_empty and not is_break:
@@ -308,7 +308,7 @@ def _pair_tags(tokens: list[Token]) -> dict[int, int]:
 
 def _is_kept(tag: str) -> bool:
     match = _TAG.match(tag)
-    is_name_kept = match is not None and match[2].lower() in _KEPT
+    is_name_kept = match is not None and match[2].lower() in _KEPT_TAGS
     return is_name_kept or _KEPT_ATTRIBUTE.search(tag) is not None
 
 

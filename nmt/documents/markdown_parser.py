@@ -92,7 +92,7 @@ def describe(tokens: Iterable[Token], content: str) -> list[Item]:
         if token.type in TEXTS:
             items.append(("text", read_text(token)))
         elif token.type in SOURCES:
-            items.append((token.type, join_lines(content[slice(*token.meta["span"])])))
+            items.append((token.type, to_one_line(content[slice(*token.meta["span"])])))
         else:
             items.append((token.type, ""))
     return join_texts(items)
@@ -122,7 +122,7 @@ def collapse(text: str) -> str:
     return _SPACE.sub(" ", text)
 
 
-def join_lines(source: str) -> str:
+def to_one_line(source: str) -> str:
     """Return the source of an element on one line."""
     return source.replace("\n", " ")
 

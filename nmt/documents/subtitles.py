@@ -58,9 +58,10 @@ class SubtitleDocument:
     def __init__(self, data: bytes, language: str) -> None:
         self._text, self._encoding = decode(data)
         self._is_webvtt = bool(_WEBVTT.match(self._text))
-        self._joints = _Joints(_WEBVTT_TAG if self._is_webvtt else _SUBRIP_TAG, language)
+        self._boundaries = _Boundaries(_WEBVTT_TAG if self._is_webvtt else _SUBRIP_TAG, language)
         self._sentences = [
-            Sentence(cues, self._joints.tag, is_escaped=self._is_webvtt) for cues in self._group()
+            Sentence(cues, self._boundaries.tag, is_escaped=self._is_webvtt)
+            for cues in self._group()
         ]
         self.segments: Sequence[MarkedText] = [each.marked for each in self._sentences]
 
@@ -81,12 +82,12 @@ class SubtitleDocument:
         group: list[Cue] = []
         for begin, end in _find_payloads(self._text, self._is_webvtt):
             cue = self._read(begin, end)
-            is_text = has_letters(self._joints.show("\n".join(cue.lines)))
+            is_text = has_letters(self._boundaries.show("\n".join(cue.lines)))
             is_continued = (
                 is_text
                 and group
                 and len(group) < _MAX_CUES
-                and self._joints.continues(group[-1].lines[-1], cue.lines[0])
+                and self._boundaries.continues(group[-1].lines[-1], cue.lines[0])
             )
             if group and not is_continued:
                 yield group
@@ -100,11 +101,11 @@ class SubtitleDocument:
         begin = _LEADING.match(self._text, begin, end).end()  # type: ignore[union-attr]
         lines = re.split("[\r\n]+", self._text[begin:end])
         lines = [line for line in map(str.strip, lines) if line]
-        ends = [self._joints.ends_sentence(*pair) for pair in pairwise(lines)]
+        ends = [self._boundaries.ends_sentence(*pair) for pair in pairwise(lines)]
         return Cue(begin, end, lines or [""], ends)
 
 
-class _Joints(NamedTuple):
+class _Boundaries(NamedTuple):
     """Decides whether two lines, or the last and first line of two cues, are one sentence.
 
     Attributes:

@@ -84,7 +84,7 @@ class _Unit:
         return edits.read(span.content, span.content_end)
 
 
-class _Exchange:
+class _BilingualDocument:
     """A document of pairs of texts; formats differ in where they are.
 
     Attributes:
@@ -223,7 +223,7 @@ class _Exchange:
         return begin, end, f"{tag}{content}</{prefix}target>"
 
 
-class _Xliff1(_Exchange):
+class _Xliff1(_BilingualDocument):
     """XLIFF 1.2: units with a source and a target."""
 
     def _find_units(self) -> Iterator[_Unit]:
@@ -299,7 +299,7 @@ class _Xliff2(_Xliff1):
         return self._edit_language(self._document.root, "trgLang")
 
 
-class _Tmx(_Exchange):
+class _Tmx(_BilingualDocument):
     """TMX: units of one variant for each language."""
 
     def _find_units(self) -> Iterator[_Unit]:
@@ -344,7 +344,7 @@ class _Tmx(_Exchange):
         ]
 
 
-def extract(data: bytes, options: DocumentOptions) -> _Exchange:
+def extract(data: bytes, options: DocumentOptions) -> _BilingualDocument:
     """Return the texts of an XLIFF or TMX document that have no translation.
 
     Raises:

@@ -50,8 +50,8 @@ def add(subcommands: Subcommands) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print the tables of a corpus, and the command that trains on it."""
     from nmt.analysis.corpora.lengths import Lengths
-    from nmt.analysis.corpora.rejections import list_examples
-    from nmt.analysis.corpora.survey import list_files, list_languages, survey_sources
+    from nmt.analysis.corpora.rejections import tabulate_examples
+    from nmt.analysis.corpora.survey import survey_sources, tabulate_files, tabulate_languages
     from nmt.analysis.pictures.files import check_suffix, save_figure
     from nmt.analysis.tables import print_listings
     from nmt.config.command_line import list_missing_languages
@@ -70,12 +70,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if missing:
         overrides += choose_languages(surveys, missing)
         config = compose_config(overrides)
-    print_listings([list_files(surveys), list_languages(surveys)], console)
+    print_listings([tabulate_files(surveys), tabulate_languages(surveys)], console)
     with TemporaryDirectory() as folder:
         rejected = Path(config.data.rejected_file or Path(folder) / "rejected.tsv")
         data = replace(config.data, rejected_file=str(rejected))
         corpus = prepare_corpus(replace(config, data=data), console)
-        examples = list_examples(rejected.expanduser(), arguments.examples)
+        examples = tabulate_examples(rejected.expanduser(), arguments.examples)
     lengths = Lengths([*corpus.train, *corpus.dev, *corpus.test])
     console.print(rejection_table(corpus))
     console.print()

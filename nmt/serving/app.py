@@ -16,31 +16,31 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from nmt.serving.answers import MAX_ATTENTION_WEIGHTS
 from nmt.serving.corrections import CorrectionFile, keep
 from nmt.serving.documents import Documents, describe_formats
-from nmt.serving.events import answer_events, wants_events
+from nmt.serving.events import stream_events, wants_events
 from nmt.serving.limits import (
     DOCUMENTS,
     MAX_ALTERNATIVES,
     MAX_ATTENTION_TEXTS,
     MAX_ATTENTION_TOKENS,
     MAX_BEAM,
-    MAX_LENGTH_PENALTY,
+    MAX_REQUESTED_PENALTY,
     Limits,
 )
 from nmt.serving.metrics import Metrics
 from nmt.serving.middleware import RequestMiddleware
 from nmt.serving.page import load_page
 from nmt.serving.problems import add_handlers
+from nmt.serving.responses import MAX_ATTENTION_WEIGHTS
 from nmt.serving.schema import (
-    AlternativesAnswer,
     AlternativesRequest,
+    AlternativesResponse,
     Correction,
-    CorrectionAnswer,
+    CorrectionResponse,
     DocumentRequest,
-    ExplanationAnswer,
     ExplanationRequest,
+    ExplanationResponse,
     Problem,
     TranslationRequest,
     TranslationResponse,
@@ -121,7 +121,7 @@ def _make_info(translator: SegmentTranslator, about: About, limits: Limits) -> d
             **asdict(limits),
             "max_alternatives": MAX_ALTERNATIVES,
             "max_beam": MAX_BEAM,
-            "max_length_penalty": MAX_LENGTH_PENALTY,
+            "max_length_penalty": MAX_REQUESTED_PENALTY,
             "max_attention_texts": MAX_ATTENTION_TEXTS,
             "max_attention_tokens": MAX_ATTENTION_TOKENS,
             "max_attention_weights": MAX_ATTENTION_WEIGHTS,
@@ -135,18 +135,20 @@ def _add_routes(
     @app.post("/translate", response_model=TranslationResponse)
     async def translate(body: TranslationRequest, request: Request) -> Response:
         if wants_events(request):
-            return await answer_events(
+            return await stream_events(
                 lambda emit: service.translate(body, request, emit), "translations"
             )
         content = await service.translate(body, request)
         return Response(content, media_type="application/json")
 
     @app.post("/alternatives")
-    async def find_alternatives(body: AlternativesRequest, request: Request) -> AlternativesAnswer:
+    async def find_alternatives(
+        body: AlternativesRequest, request: Request
+    ) -> AlternativesResponse:
         return await service.find_alternatives(body, request)
 
     @app.post("/explain", response_model_exclude_none=True)
-    async def explain(body: ExplanationRequest, request: Request) -> ExplanationAnswer:
+    async def explain(body: ExplanationRequest, request: Request) -> ExplanationResponse:
         return await service.explain(body, request)
 
     @app.get("/healthz")
@@ -187,6 +189,6 @@ def _add_documents(app: FastAPI, documents: Documents) -> None:
 
 def _add_corrections(app: FastAPI, limits: Limits, file: CorrectionFile | None) -> None:
     @app.post("/corrections", responses={status: {"model": Problem} for status in (404, 507)})
-    async def correct(body: Correction) -> CorrectionAnswer:
+    async def correct(body: Correction) -> CorrectionResponse:
         limits.check_lengths([body.source, body.translation, body.correction])
-        return CorrectionAnswer(lines=await asyncio.to_thread(keep, file, body))
+        return CorrectionResponse(lines=await asyncio.to_thread(keep, file, body))

@@ -34,7 +34,7 @@ from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.serving.batching import ClosedError, QueueFullError
 from nmt.serving.downloads import describe_download, name_download
-from nmt.serving.events import Emit, answer_events, wants_events
+from nmt.serving.events import Emit, stream_events, wants_events
 from nmt.serving.glossaries import choose_glossary
 from nmt.serving.limits import Limits
 from nmt.serving.metrics import Metrics
@@ -112,7 +112,7 @@ class Documents:
                 document = await self.translate(query, request, emit)
                 return await asyncio.to_thread(_encode, document)
 
-            return await answer_events(compute, "document")
+            return await stream_events(compute, "document")
         document = await self.translate(query, request)
         headers = {
             "Content-Type": document.media_type,

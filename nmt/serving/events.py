@@ -32,7 +32,7 @@ def encode_event(name: str, content: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), content)
 
 
-async def answer_events(
+async def stream_events(
     compute: Callable[[Emit], Awaitable[bytes]], last: str
 ) -> StreamingResponse:
     """Answer with the events of a computation.

@@ -17,7 +17,7 @@ from nmt.serving.batching import Batcher
 from nmt.serving.limits import ATTENTION_WORK, Limits, count_explanation
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
-from nmt.serving.schema import ExplainingWord, ExplanationAnswer, ExplanationRequest
+from nmt.serving.schema import ExplainingWord, ExplanationRequest, ExplanationResponse
 from nmt.serving.waiting import explain_refusal, wait_for
 
 if TYPE_CHECKING:  # imports Keras
@@ -118,7 +118,7 @@ class KerasWork:
 
     async def explain(
         self, body: ExplanationRequest, text: SegmentedText, number: int, request: Request
-    ) -> ExplanationAnswer:
+    ) -> ExplanationResponse:
         """Return the explanation of a word of a segment's translation.
 
         Raises:
@@ -136,7 +136,7 @@ class KerasWork:
         deadline = monotonic() + self._limits.timeout_s
         failure = "the word could not be explained"
         [(explanation, missing)] = await self._run(tasks, request, deadline, failure)
-        return ExplanationAnswer(
+        return ExplanationResponse(
             word=body.word,
             other=body.other or explanation.other,
             log_prob=round(explanation.log_prob, 4),

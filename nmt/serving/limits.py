@@ -10,7 +10,7 @@ from fastapi import HTTPException
 
 DOCUMENTS = "/documents"  # the path of documents, which have limits of their own
 MAX_BEAM = 16  # memory and time grow with the beam, and larger ones do not translate better
-MAX_LENGTH_PENALTY = 2.0
+MAX_REQUESTED_PENALTY = 2.0
 MAX_ATTENTION_TEXTS = 4  # each needs a pass of the model
 MAX_ATTENTION_TOKENS = 256  # source tokens of a request; the pass grows with their square
 # Work per token of computing attention: the pass reads the translation as one hypothesis.

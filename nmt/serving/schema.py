@@ -1,4 +1,4 @@
-"""Bodies of requests and answers; `/openapi.json` describes them by these docstrings."""
+"""Bodies of requests and responses; `/openapi.json` describes them by these docstrings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nmt.serving.limits import (
     MAX_ATTENTION_TEXTS,
     MAX_ATTENTION_TOKENS,
     MAX_BEAM,
-    MAX_LENGTH_PENALTY,
+    MAX_REQUESTED_PENALTY,
 )
 
 
@@ -30,7 +30,7 @@ class TranslationRequest(BaseModel):
     length_penalty: float | None = Field(
         None,
         ge=0,
-        le=MAX_LENGTH_PENALTY,
+        le=MAX_REQUESTED_PENALTY,
         description="0 favours short translations; default: the run's",
     )
     scores: bool = Field(False, description="give the score and log_prob of every translation")
@@ -110,8 +110,8 @@ class AlternativeWord(BaseModel):
     )
 
 
-class AlternativesAnswer(BaseModel):
-    """Answer to `POST /alternatives`."""
+class AlternativesResponse(BaseModel):
+    """Response to `POST /alternatives`."""
 
     alternatives: list[AlternativeWord] = Field(
         description="distinct words, the most probable first; none for text that is copied"
@@ -152,8 +152,8 @@ class ExplainingWord(BaseModel):
     )
 
 
-class ExplanationAnswer(BaseModel):
-    """Answer to `POST /explain`; numbers have four decimals."""
+class ExplanationResponse(BaseModel):
+    """Response to `POST /explain`; numbers have four decimals."""
 
     word: str
     other: str = Field(description="the word that it is compared with")
@@ -211,8 +211,8 @@ class Correction(BaseModel):
         return self
 
 
-class CorrectionAnswer(BaseModel):
-    """Answer to `POST /corrections`."""
+class CorrectionResponse(BaseModel):
+    """Response to `POST /corrections`."""
 
     lines: int = Field(description="number of lines written, one for each sentence")
 
@@ -291,7 +291,7 @@ class Hypothesis(BaseModel):
 
 
 class TranslationResponse(BaseModel):
-    """Answer to `POST /translate`."""
+    """Response to `POST /translate`."""
 
     translations: list[list[Hypothesis]] = Field(
         description="for each text, also if there is only one, its translations, best first"
@@ -299,7 +299,7 @@ class TranslationResponse(BaseModel):
 
 
 class Problem(BaseModel):
-    """Answer to any request that was refused or failed."""
+    """Response to any request that was refused or failed."""
 
     error: str
 

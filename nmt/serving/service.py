@@ -13,7 +13,6 @@ from fastapi import HTTPException, Request
 
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
-from nmt.serving.answers import encode_answer
 from nmt.serving.batching import Batcher
 from nmt.serving.events import Emit
 from nmt.serving.glossaries import choose_glossary
@@ -22,12 +21,13 @@ from nmt.serving.keras_work import IN_PARTS, KerasWork
 from nmt.serving.limits import Limits, count_explanation
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
+from nmt.serving.responses import encode_response
 from nmt.serving.schema import (
-    AlternativesAnswer,
     AlternativesRequest,
+    AlternativesResponse,
     AlternativeWord,
-    ExplanationAnswer,
     ExplanationRequest,
+    ExplanationResponse,
     SentenceRequest,
     TranslationRequest,
 )
@@ -136,12 +136,12 @@ class Service:
             pairs = list(zip(texts, tokens, best, missing, strict=True))
             attentions = await self._keras.attend(pairs, options.glossary, request, deadline)
         return await asyncio.to_thread(
-            encode_answer, hypotheses, attentions, body.scores, quality_missing, sentences
+            encode_response, hypotheses, attentions, body.scores, quality_missing, sentences
         )
 
     async def find_alternatives(
         self, body: AlternativesRequest, request: Request
-    ) -> AlternativesAnswer:
+    ) -> AlternativesResponse:
         """Return the most probable next words after the beginning of a translation.
 
         Raises:
@@ -159,7 +159,7 @@ class Service:
             future = self.batcher.submit([Item(segment)], options)
         failure, late = "the alternatives could not be computed", self._limits.late
         [words] = await wait_for(future, request, deadline, failure=failure, late=late)
-        return AlternativesAnswer(
+        return AlternativesResponse(
             alternatives=[
                 AlternativeWord(
                     text=word.text, probability=round(word.probability, 4), prefix=word.prefix
@@ -168,7 +168,7 @@ class Service:
             ]
         )
 
-    async def explain(self, body: ExplanationRequest, request: Request) -> ExplanationAnswer:
+    async def explain(self, body: ExplanationRequest, request: Request) -> ExplanationResponse:
         """Return why the translation of a sentence has a word after its beginning.
 
         Raises:
@@ -253,7 +253,7 @@ class Service:
         await asyncio.to_thread(self._keras.close)
 
     async def _read_options(self, body: TranslationRequest) -> tuple[SearchOptions, str | None]:
-        """Return the options of a request, and why confidence is missing: see `encode_answer`."""
+        """Return the options of a request, and why confidence is missing: see `encode_response`."""
         missing: str | None = None
         if body.quality:
             missing = await asyncio.to_thread(self._translator.explain_missing_quality)

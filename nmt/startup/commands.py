@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from nmt.startup.compilation import (
-    compile_sooner_on_gpus,
+    skip_slow_xla_passes,
     use_compilation_cache,
     use_deterministic_operations,
 )
@@ -32,7 +32,7 @@ def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
         return
     keep_freed_memory()
     collect_rarely()
-    compile_sooner_on_gpus()
+    skip_slow_xla_passes()
     use_compilation_cache(cache_dir / "compiled")
 
 
@@ -50,7 +50,7 @@ def set_up_serving() -> None:
 
 def _set_up_decoding() -> None:
     collect_rarely()
-    compile_sooner_on_gpus()
+    skip_slow_xla_passes()
     one_thread_per_operation()
     warn_in_one_line()
 

@@ -37,7 +37,7 @@ def use_compilation_cache(folder: Path) -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", cache)
 
 
-def compile_sooner_on_gpus() -> None:
+def skip_slow_xla_passes() -> None:
     """Switch off the XLA passes that take most of the compilation time on GPUs with JAX.
 
     Must be called before JAX is imported. Flags of the user take precedence. JAX knows both flags

@@ -130,7 +130,7 @@ def _set_options(settings: dict[int, int]) -> bool:
 
 
 @contextmanager
-def freeze_garbage() -> Iterator[None]:
+def frozen_heap() -> Iterator[None]:
     """Exclude all existing objects, such as TensorFlow's, from garbage collection."""
     gc.collect()
     gc.freeze()

@@ -93,7 +93,7 @@ def delete_characters(marked: MarkedText, indices: list[int]) -> MarkedText:
 
 
 _CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
-_KEPT = range(0xF000, 0xF8F0)  # private characters, which are kept spans: `nmt.text.spans`
+_PLACEHOLDERS = range(0xF000, 0xF8F0)  # private characters, which are kept spans: `nmt.text.spans`
 
 
 @dataclass
@@ -123,7 +123,7 @@ class MarkedTextBuilder:
 
     def add_text(self, text: str) -> None:
         """Add text; private characters, which mean kept elements, become spaces."""
-        self.add_unchanged("".join(" " if ord(sign) in _KEPT else sign for sign in text))
+        self.add_unchanged("".join(" " if ord(sign) in _PLACEHOLDERS else sign for sign in text))
 
     def add_unchanged(self, text: str) -> None:
         """Add text as it is."""
@@ -157,7 +157,7 @@ class MarkedTextBuilder:
             breaks_line: the element ends a sentence; a line break stands for it.
         """
         begin = self._length
-        sign = "\n" if breaks_line else chr(_KEPT[self._kept % len(_KEPT)])
+        sign = "\n" if breaks_line else chr(_PLACEHOLDERS[self._kept % len(_PLACEHOLDERS)])
         self._kept += not breaks_line
         self._parts.append(sign)
         self._length += 1
@@ -189,7 +189,7 @@ def is_message_format(text: str) -> bool:
 def has_only_symbols(text: str) -> bool:
     """Whether a text is nothing but private characters, which a font of symbols draws."""
     symbols = text.strip()
-    return bool(symbols) and all(ord(sign) in _KEPT for sign in symbols)
+    return bool(symbols) and all(ord(sign) in _PLACEHOLDERS for sign in symbols)
 
 
 def splice(text: str, changes: Iterable[tuple[int, int, str]]) -> str:

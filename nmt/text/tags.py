@@ -24,7 +24,7 @@ _MARKS = re.compile(r"(?=.*\S)[^\w<]*(?:(?:\d{1,3}|[IVX]{1,4}|[A-Za-z])[.)]-?)?[
 SEPARATORS = frozenset(",;:.!?…)]}»”")  # between them and a word, there is a space
 _MAX_ELEMENTS = 1000  # of a text: the time to carry them grows with their square
 # Elements between which sentences end, and those that touch a word to which they do not belong.
-_KEPT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
+_LEFT_IN_TEXT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _match_tags(tags: Iterable[re.Match[str]]) -> Iterator[tuple[re.Match[str], 
     names = Counter[str]()  # of the opened tags
     for tag in tags:
         name = tag["name"]
-        if tag["empty"] or _KEPT.fullmatch(name):
+        if tag["empty"] or _LEFT_IN_TEXT.fullmatch(name):
             continue
         if not tag["end"]:
             opened.append(tag)

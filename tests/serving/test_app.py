@@ -449,7 +449,7 @@ def test_others_are_answered_while_attention_is_computed() -> None:
 
 
 def test_others_are_answered_while_attention_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    encode, started, gate = service_module.encode_answer, threading.Event(), threading.Event()
+    encode, started, gate = service_module.encode_response, threading.Event(), threading.Event()
 
     def wait_and_encode(*answer: Any, **options: Any) -> bytes:
         if any(answer[1]):
@@ -457,7 +457,7 @@ def test_others_are_answered_while_attention_is_encoded(monkeypatch: pytest.Monk
             assert gate.wait(SOON)
         return encode(*answer, **options)
 
-    monkeypatch.setattr(service_module, "encode_answer", wait_and_encode)
+    monkeypatch.setattr(service_module, "encode_response", wait_and_encode)
     with serving() as running, ThreadPoolExecutor() as pool:
         answer = pool.submit(running.translate, "Hola mundo", attention=True)
         assert started.wait(SOON)

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 from fastapi import HTTPException, Request
 
-from nmt.serving.events import Emit, answer_events, encode_event, wants_events
+from nmt.serving.events import Emit, encode_event, stream_events, wants_events
 
 
 def read(compute: Callable[[Emit], Awaitable[bytes]]) -> list[bytes]:
     async def collect() -> list[bytes]:
-        response = await answer_events(compute, "last")
+        response = await stream_events(compute, "last")
         return [bytes(event) async for event in response.body_iterator]  # type: ignore[arg-type]
 
     return asyncio.run(collect())
@@ -94,7 +94,7 @@ def test_a_computation_ends_when_its_events_are_not_read_any_more() -> None:
                 ended.set()
             return b""
 
-        response = await answer_events(compute, "last")
+        response = await stream_events(compute, "last")
 
         async def consume() -> None:
             async for _ in response.body_iterator:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.startup import compilation
-from nmt.startup.compilation import compile_sooner_on_gpus, use_compilation_cache
+from nmt.startup.compilation import skip_slow_xla_passes, use_compilation_cache
 from nmt.startup.nvidia import NvidiaDriver
 
 pytestmark = pytest.mark.xdist_group("compilation")
@@ -127,7 +127,7 @@ def test_on_gpus_jax_compiles_without_long_searches(
     monkeypatch.setenv("KERAS_BACKEND", backend)
     monkeypatch.setenv("XLA_FLAGS", flags)
     monkeypatch.setattr(compilation, "nvidia_driver", lambda: driver)
-    compile_sooner_on_gpus()
+    skip_slow_xla_passes()
     added = [f"--{name}=false" for name in expected]
     assert os.environ["XLA_FLAGS"].split() == [*flags.split(), *added]
 

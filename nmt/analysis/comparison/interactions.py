@@ -21,7 +21,7 @@ from nmt.inference.significance import (
 
 Array = NDArray[Any]
 
-LEAST = 10  # sentences inside and outside of a slice that is tested
+MIN_SENTENCES = 10  # sentences inside and outside of a slice that is tested
 ALPHA = 0.05  # a corrected p-value below it is significant
 _MAX_FINDINGS = 4
 
@@ -59,7 +59,7 @@ def score_slices(
         count: exchanges of each test.
     """
     sentences = len(first.counts)
-    tested = [each for each in slices if LEAST <= each.size <= sentences - LEAST]
+    tested = [each for each in slices if MIN_SENTENCES <= each.size <= sentences - MIN_SENTENCES]
     tests: dict[str, PairedTest] = {}
     corrected: dict[str, float] = {}
     if tested:
@@ -127,7 +127,7 @@ def _drop_explained(
     testable = [
         (result, rest)
         for result, rest in zip(results, rests, strict=True)
-        if LEAST <= rest.size <= count - LEAST
+        if MIN_SENTENCES <= rest.size <= count - MIN_SENTENCES
     ]
     if not testable:
         return []

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.findings import get_rate
-from nmt.analysis.comparison.interactions import LEAST
+from nmt.analysis.comparison.interactions import MIN_SENTENCES
 from nmt.analysis.comparison.recipes import find_recipes, tabulate_recipes
 from nmt.analysis.comparison.stored import METRIC
 from nmt.analysis.comparison.words import NgramLead, WordGrid, align_words, rank_changes
@@ -42,25 +42,33 @@ def list_sections(analysis: Analysis) -> list[Section]:
     """Return all sections with content, in the order of the report."""
     pairs = analysis.pairs
     recipes = find_recipes(analysis.results)
-    scores = [_list_scores(analysis), *([tabulate_recipes(recipes)] if recipes else [])]
+    scores = [_tabulate_scores(analysis), *([tabulate_recipes(recipes)] if recipes else [])]
     sections = [Section("Scores", scores)]
-    sections += [Section(_title("Kinds of sentences", p, pairs), [_list_slices(p)]) for p in pairs]
+    sections += [
+        Section(_title("Kinds of sentences", p, pairs), [_tabulate_slices(p)]) for p in pairs
+    ]
     if not pairs:
-        sections.append(Section("Kinds of sentences", [_list_own_slices(analysis)]))
+        sections.append(Section("Kinds of sentences", [_tabulate_own_slices(analysis)]))
     if any(result.noise for result in analysis.results):
-        sections.append(Section("Noise", [_list_noise(analysis)]))
+        sections.append(Section("Noise", [_tabulate_noise(analysis)]))
     if analysis.frequencies:
-        sections.append(Section("Words by frequency in training", [_list_frequencies(analysis)]))
+        sections.append(
+            Section("Words by frequency in training", [_tabulate_frequencies(analysis)])
+        )
     for pair in pairs:
         if pair.leads:
-            sections.append(Section(_title("N-grams", pair, pairs), _list_leads(analysis, pair)))
-        sections += _list_changes(analysis, pair)
+            sections.append(
+                Section(_title("N-grams", pair, pairs), _tabulate_leads(analysis, pair))
+            )
+        sections += _tabulate_changes(analysis, pair)
     if not pairs:
-        sections.append(_list_worst(analysis))
-    sections.append(Section("Omissions and additions", _list_coverage(analysis)))
+        sections.append(_tabulate_worst(analysis))
+    sections.append(Section("Omissions and additions", _tabulate_coverage(analysis)))
     reliable = [result for result in analysis.results if result.reliability is not None]
     if reliable:
-        sections.append(Section("Confidence", [_list_reliability(result) for result in reliable]))
+        sections.append(
+            Section("Confidence", [_tabulate_reliability(result) for result in reliable])
+        )
     return sections
 
 
@@ -70,7 +78,7 @@ def _title(title: str, pair: PairResult, pairs: Sequence[PairResult]) -> str:
     return title if len(pairs) == 1 else f"{title}: {names}"
 
 
-def _list_scores(analysis: Analysis) -> Listing:
+def _tabulate_scores(analysis: Analysis) -> Listing:
     metrics = list(analysis.results[0].statistics)
     header = ["system"]
     for name in metrics:
@@ -92,7 +100,7 @@ def _list_scores(analysis: Analysis) -> Listing:
     return Listing("Scores", note, header, rows)
 
 
-def _list_slices(pair: PairResult) -> Listing:
+def _tabulate_slices(pair: PairResult) -> Listing:
     first, second = pair.first.system.name, pair.second.system.name
     ordered = sorted(pair.slices, key=lambda each: -(each.test.evidence if each.test else -1.0))
     rows = [
@@ -109,13 +117,13 @@ def _list_slices(pair: PairResult) -> Listing:
     note = (
         f"{METRIC} of the sentences of each kind, ordered by evidence. p: of the same difference "
         "in all other sentences, corrected for the number of kinds (Holm); – where fewer than "
-        f"{LEAST} sentences are of the kind, or are not."
+        f"{MIN_SENTENCES} sentences are of the kind, or are not."
     )
     header = ["where …", "sentences", first, second, "difference", "others", "p"]
     return Listing("Kinds of sentences", note, header, rows)
 
 
-def _list_own_slices(analysis: Analysis) -> Listing:
+def _tabulate_own_slices(analysis: Analysis) -> Listing:
     statistics = analysis.results[0].statistics[METRIC]
     rows = [
         [each.name, f"{each.size:,}", f"{statistics.score(each.members):.1f}"]
@@ -125,7 +133,7 @@ def _list_own_slices(analysis: Analysis) -> Listing:
     return Listing("Kinds of sentences", "The lowest score first.", header, rows)
 
 
-def _list_noise(analysis: Analysis) -> Listing:
+def _tabulate_noise(analysis: Analysis) -> Listing:
     results = analysis.results
     tested = len(analysis.pairs) == 1
     kinds = next(result.noise for result in results if result.noise)
@@ -146,7 +154,7 @@ def _list_noise(analysis: Analysis) -> Listing:
     return Listing("Noise", note, header, rows)
 
 
-def _list_frequencies(analysis: Analysis) -> Listing:
+def _tabulate_frequencies(analysis: Analysis) -> Listing:
     rows = [
         [each.name, f"{each.occurrences:,}", *(f"{value:.1f}" for value in each.f1)]
         for each in analysis.frequencies
@@ -159,7 +167,7 @@ def _list_frequencies(analysis: Analysis) -> Listing:
     return Listing("Words", note, ["times in training", "occurrences", *names], rows)
 
 
-def _list_leads(analysis: Analysis, pair: PairResult) -> list[Listing]:
+def _tabulate_leads(analysis: Analysis, pair: PairResult) -> list[Listing]:
     names = pair.first.system.name, pair.second.system.name
     listings = []
     for leader in (0, 1):
@@ -199,7 +207,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
-def _list_changes(analysis: Analysis, pair: PairResult) -> list[Section]:
+def _tabulate_changes(analysis: Analysis, pair: PairResult) -> list[Section]:
     """Return the sentences of the largest losses and wins of the second system."""
     scores = list(zip(pair.first.sentence_scores, pair.second.sentence_scores, strict=True))
     order = rank_changes(scores)
@@ -219,7 +227,7 @@ def _list_changes(analysis: Analysis, pair: PairResult) -> list[Section]:
     ]
 
 
-def _list_worst(analysis: Analysis) -> Section:
+def _tabulate_worst(analysis: Analysis) -> Section:
     [result] = analysis.results
     order = sorted(range(len(analysis.data.pairs)), key=result.sentence_scores.__getitem__)
     examples = [make_example(analysis, [result], index) for index in order[:_CHANGES]]
@@ -234,7 +242,7 @@ def make_example(analysis: Analysis, results: Sequence[SystemResult], index: int
     return Example(index + 1, pair.source, grid, scores)
 
 
-def _list_coverage(analysis: Analysis) -> list[Listing]:
+def _tabulate_coverage(analysis: Analysis) -> list[Listing]:
     if analysis.reference_coverage is None:
         note = "They need a run that can align words: none of these systems is one."
         return [Listing("Omissions and additions", note, ["system"], [])]
@@ -256,13 +264,13 @@ def _list_coverage(analysis: Analysis) -> list[Listing]:
         note += f" {pair.second.system.name} against {pair.first.system.name}: {tests}."
     header = ["system", *_RATES]
     listings = [Listing("Omissions and additions", note, header, rows)]
-    return [*listings, *(_list_gaps(analysis, result) for result in analysis.results)]
+    return [*listings, *(_tabulate_gaps(analysis, result) for result in analysis.results)]
 
 
 _RATES = ("omissions", "additions")
 
 
-def _list_gaps(analysis: Analysis, result: SystemResult) -> Listing:
+def _tabulate_gaps(analysis: Analysis, result: SystemResult) -> Listing:
     """Return the sentences in which a system leaves out or adds the most words."""
     assert result.coverage is not None, "it is measured for all systems or for none"
     ranked = sorted(
@@ -282,7 +290,7 @@ def _list_gaps(analysis: Analysis, result: SystemResult) -> Listing:
     return Listing(f"Most omissions and additions: {result.system.name}", "", header, rows)
 
 
-def _list_reliability(result: SystemResult) -> Listing:
+def _tabulate_reliability(result: SystemResult) -> Listing:
     reliability = result.reliability
     assert reliability is not None, "only of systems with confidence"
     rows = [

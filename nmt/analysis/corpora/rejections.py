@@ -9,7 +9,7 @@ from nmt.analysis.tables import Listing
 _LONGEST = 45  # characters of a side that are shown
 
 
-def list_examples(rejected_file: Path, max_examples: int) -> Listing:
+def tabulate_examples(rejected_file: Path, max_examples: int) -> Listing:
     """Tabulate the first rejected lines of each reason.
 
     Args:

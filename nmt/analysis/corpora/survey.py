@@ -72,7 +72,7 @@ def _find_encoding(path: Path) -> str:
         return find_mark(file.peek(_MARK_SIZE)) or UTF_8
 
 
-def list_files(surveys: Sequence[SourceSurvey]) -> Listing:
+def tabulate_files(surveys: Sequence[SourceSurvey]) -> Listing:
     """Tabulate the files of all sources."""
     rows = []
     for survey in surveys:
@@ -83,7 +83,7 @@ def list_files(surveys: Sequence[SourceSurvey]) -> Listing:
     return Listing("Files", "", ("file", "source", "lines", "encoding"), rows)
 
 
-def list_languages(surveys: Sequence[SourceSurvey]) -> Listing:
+def tabulate_languages(surveys: Sequence[SourceSurvey]) -> Listing:
     """Tabulate the languages that the texts of each source are in."""
     rows = [
         (

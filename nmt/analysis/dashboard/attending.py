@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nmt.runs.folder import RunFolder
 
 IDLE = 600  # seconds without a request after which the process is ended, which frees its memory
-_KEPT = 4  # models in memory: those that were used last
+_MAX_MODELS = 4  # models in memory: those that were used last
 _ANSWER = struct.Struct("<?Q")  # whether it is a record, and the bytes that follow
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -154,7 +154,7 @@ class Attender:
                 translator.keras_engine("attention")  # is loaded while there is the folder
             self._translators[key] = translator
         self._translators.move_to_end(key)
-        while len(self._translators) > _KEPT:
+        while len(self._translators) > _MAX_MODELS:
             self._translators.popitem(last=False)
         return self._translators[key]
 

@@ -19,7 +19,7 @@ from nmt.model.contract import AttentionKind
 
 Array = NDArray[Any]
 
-MOST = 0.5  # a head with more than this share of its weight on one position is named after it
+MAJORITY = 0.5  # a head with more than this share of its weight on one position is named after it
 BROAD = 0.75  # a head is broad above this share of the maximal entropy
 
 Sums = dict[tuple[str, str], tuple[Array, int]]  # (kind, measure) -> (sum over rows, rows)
@@ -167,9 +167,9 @@ def name_role(kind: AttentionKind, values: dict[str, float]) -> str:
         "mark": mark,
     }
     favourite = max((name for name in roles if name in values), key=values.__getitem__)
-    if values[favourite] > MOST:
+    if values[favourite] > MAJORITY:
         return roles[favourite]
-    if values["confidence"] > MOST:
+    if values["confidence"] > MAJORITY:
         return "focused"
     return "broad" if values["entropy_share"] > BROAD else "mixed"
 

@@ -27,7 +27,7 @@ _TOO_LARGE = (
 )
 
 
-def encode_answer(
+def encode_response(
     hypotheses: Sequence[Sequence[Translation]],
     attentions: Sequence[Attention | str | None],
     scores: bool,
