@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from lxml import etree
 
 from nmt.documents.docx_atoms import Atom, Piece, match_atoms, read_atoms
-from nmt.documents.xml import Edits, Element, Range, XmlText, escape, local_name
+from nmt.documents.xml import Edits, Element, XmlText, escape, local_name
 from nmt.documents.xml_marks import Role, write_marks
 from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters
+from nmt.text.words import Span
 
 _DELETED = {"del", "moveFrom"}
 
@@ -25,7 +26,7 @@ _DELETED = {"del", "moveFrom"}
 class _Mark:
     """What a mark is written as."""
 
-    properties: Range  # of text directly inside of it
+    properties: Span  # of text directly inside of it
     opening: tuple[Piece, ...] = ()
     closing: tuple[Piece, ...] = ()
 
@@ -45,19 +46,19 @@ class _Paragraph:
         followed: mark -> the mark that must come before it, if any.
     """
 
-    content: Range
+    content: Span
     prefix: str
     before: list[Atom]
     after: list[Atom]
     marked: MarkedText
-    properties: Range
+    properties: Span
     marks: list[_Mark]
     followed: dict[int, int]
 
     def write(self, translation: MarkedText, edits: Edits) -> str:
         """Return a translation as the content of the paragraph."""
 
-        def write_run(content: str, properties: Range) -> str:
+        def write_run(content: str, properties: Span) -> str:
             name = f"{self.prefix}r"
             return f"<{name}>{edits.read(*properties)}{content}</{name}>"
 
@@ -145,7 +146,7 @@ def _read_paragraph(
     )
 
 
-def _find_text(atoms: list[Atom]) -> Range:
+def _find_text(atoms: list[Atom]) -> Span:
     """Return which parts of a paragraph have its text, and pairs that begin or end inside of it."""
     solid = (Role.TEXT, Role.OPEN, Role.CLOSE, Role.KEPT)
     indices = [index for index, atom in enumerate(atoms) if atom.role in solid]
@@ -171,7 +172,7 @@ class _ParagraphBuilder:
     def __init__(self, atoms: list[Atom]) -> None:
         self._atoms = atoms
         self._partners = match_atoms(atoms)
-        self._ranges: dict[str, Range] = {}  # properties, by style
+        self._ranges: dict[str, Span] = {}  # properties, by style
         for atom in atoms:
             if atom.role is Role.TEXT and atom.pieces[0].properties is not None:
                 self._ranges.setdefault(atom.style, atom.pieces[0].properties)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from nmt.documents.xml import Element, Range, XmlText, local_name
+from nmt.documents.xml import Element, XmlText, local_name
 from nmt.documents.xml_marks import Inline, Role, match_pairs
 from nmt.text.marked import has_letters, has_only_symbols
+from nmt.text.words import Span
 
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _DROPPED = {"pPr", "proofErr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
@@ -33,8 +34,8 @@ _SPACE = str.maketrans("\t\r\n", "   ")
 class Piece(NamedTuple):
     """A part of the document's text, and the properties of the run that it needs around it."""
 
-    span: Range
-    properties: Range | None = None  # None: it needs none
+    span: Span
+    properties: Span | None = None  # None: it needs none
 
 
 class Atom(NamedTuple):
@@ -97,7 +98,7 @@ class _AtomReader:
                 elif name not in _DROPPED:
                     yield self._read_point(node, name)
 
-    def _find_content(self, node: Element, name: str) -> Range | None:
+    def _find_content(self, node: Element, name: str) -> Span | None:
         """Return where an element has its runs; None: its content is not translated."""
         if name not in _CONTAINERS:
             return None
@@ -129,7 +130,7 @@ class _AtomReader:
     def _read_run(self, run: Element) -> Iterator[Atom]:
         """Yield the parts of a run."""
         spans = self._document.spans
-        outer: Range = (spans[run].content,) * 2
+        outer: Span = (spans[run].content,) * 2
         style, is_raised = "", False
         properties = run.find(f"{{{self._namespace}}}rPr")
         if properties is not None:

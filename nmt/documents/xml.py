@@ -15,7 +15,6 @@ from lxml import etree
 from nmt.data.safe_xml import decode_xml, parse_xml
 
 Element = Any  # lxml has no types
-Range = tuple[int, int]  # [begin, end) of the text of a document
 
 _MARKUP = re.compile(
     r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>", re.DOTALL
@@ -26,7 +25,7 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;",
 _ESCAPES_IN_TEXT = {sign: escape for sign, escape in _ESCAPES.items() if sign != ord('"')}
 
 
-class Span(NamedTuple):
+class ElementSpan(NamedTuple):
     """Where an element is in the text. An empty-element tag has content = content_end = end."""
 
     begin: int
@@ -122,9 +121,9 @@ def local_name(element: Element, namespace: str | None) -> str:
     return str(name.localname) if name.namespace == namespace else ""
 
 
-def _locate(text: str, root: Element) -> dict[Element, Span]:
+def _locate(text: str, root: Element) -> dict[Element, ElementSpan]:
     """Return where each element is; a well-formed document has its tags in the tree's order."""
-    spans: dict[Element, Span] = {}
+    spans: dict[Element, ElementSpan] = {}
     elements = root.iter("*")
     opened: list[tuple[Element, int, int]] = []
     for match in _MARKUP.finditer(text):
@@ -133,9 +132,9 @@ def _locate(text: str, root: Element) -> dict[Element, Span]:
             continue
         if text[begin + 1] == "/":
             element, *start_tag = opened.pop()
-            spans[element] = Span(start_tag[0], start_tag[1], begin, end)
+            spans[element] = ElementSpan(start_tag[0], start_tag[1], begin, end)
         elif text[end - 2] == "/":
-            spans[next(elements)] = Span(begin, end, end, end)
+            spans[next(elements)] = ElementSpan(begin, end, end, end)
         else:
             opened.append((next(elements), begin, end))
     return spans

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from nmt.documents.xml import Edits, Element, Range, XmlText, escape
+from nmt.documents.xml import Edits, Element, XmlText, escape
 from nmt.text.marked import MarkedText, MarkedTextBuilder, walk
+from nmt.text.words import Span
 
 _SPACE = re.compile(r"[ \t\r\n]+")
 _NOWHERE = (0, 0)
@@ -44,8 +45,8 @@ class Inline(NamedTuple):
 class Tag(NamedTuple):
     """Where the text of a document has what a mark stands for."""
 
-    opening: Range
-    closing: Range = _NOWHERE
+    opening: Span
+    closing: Span = _NOWHERE
 
 
 @dataclass

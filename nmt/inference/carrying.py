@@ -18,9 +18,7 @@ from nmt.inference.segments import Segment
 from nmt.text.brackets import PAIRS
 from nmt.text.marked import Mark, MarkedText, delete_characters
 from nmt.text.tags import Insertions, TaggedText
-from nmt.text.words import find_words
-
-Range = tuple[int, int]  # [begin, end)
+from nmt.text.words import Span, find_words
 
 # A word belongs to an element if this share of its sources does; less than half, so that elements
 # with scattered words cover more words rather than fewer.
@@ -108,8 +106,8 @@ def carry_brackets(segment: Segment, translation: Translation) -> Translation:
 class _Area(NamedTuple):
     """What a mark covers in the translation."""
 
-    characters: Range
-    words: Range
+    characters: Span
+    words: Span
 
 
 class _Carrier:
@@ -222,7 +220,7 @@ class _Carrier:
         begin, end = self._words[words[0]].begin, self._words[words[1] - 1].end
         return _Area(self._add_brackets(mark, begin, end, parent.characters), words)
 
-    def _add_brackets(self, mark: Mark, begin: int, end: int, parent: Range) -> Range:
+    def _add_brackets(self, mark: Mark, begin: int, end: int, parent: Span) -> Span:
         """Return characters [begin, end) of an element, and brackets beside them that belong to it.
 
         It has both or neither of two brackets, and both if its source has them at its ends.
@@ -241,7 +239,7 @@ class _Carrier:
                 return begin, end + 1
         return begin, end
 
-    def _find_words(self, mark: Mark, first: int, last: int, is_taken: NDArray[np.bool_]) -> Range:
+    def _find_words(self, mark: Mark, first: int, last: int, is_taken: NDArray[np.bool_]) -> Span:
         """Return the free words of [first, last) that an element gets; not all are taken."""
         scores = self._shares.score(mark)[first:last]
         begin, end = _find_best_run(scores, is_taken)
@@ -251,7 +249,7 @@ class _Carrier:
                 begin, end = _find_best_run(scores, is_other)
         return self._trim_punctuation(mark, begin + first, end + first)
 
-    def _find_part(self, mark: Mark, word: Word) -> Range | None:
+    def _find_part(self, mark: Mark, word: Word) -> Span | None:
         """Return the same part of a word that is written as in the source, as of CO2; else None."""
         [(begin, end)] = word.sources if len(word.sources) == 1 else [(0, 0)]
         is_part = begin <= mark.begin and mark.end <= end and mark.end - mark.begin < end - begin
@@ -259,7 +257,7 @@ class _Carrier:
             return None
         return word.begin + mark.begin - begin, word.begin + mark.end - begin
 
-    def _trim_punctuation(self, mark: Mark, begin: int, end: int) -> Range:
+    def _trim_punctuation(self, mark: Mark, begin: int, end: int) -> Span:
         """Return words [begin, end) without outer punctuation that the source lacks.
 
         One word stays.
@@ -365,7 +363,7 @@ def _find_all(sign: str, text: str) -> list[int]:
     return [index for index, other in enumerate(text) if other == sign]
 
 
-def _find_best_run(scores: NDArray[np.float64], is_taken: NDArray[np.bool_]) -> Range:
+def _find_best_run(scores: NDArray[np.float64], is_taken: NDArray[np.bool_]) -> Span:
     """Return the contiguous words whose scores have the largest sum, at least one word.
 
     Args:

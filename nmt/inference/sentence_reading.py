@@ -28,9 +28,7 @@ from nmt.text.spans import (
 )
 from nmt.text.tags import NO_TAGS, TaggedText
 from nmt.text.terms import Glossary, TermMatch
-from nmt.text.words import find_words
-
-Range = tuple[int, int]  # characters [begin, end)
+from nmt.text.words import Span, find_words
 
 _BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read
@@ -122,7 +120,7 @@ class SentenceReader:
         return self._read_brackets(text).text
 
     def _read_brackets(self, text: str) -> TaggedText:
-        terms: list[Range] = []
+        terms: list[Span] = []
         if self._glossary is not None and not self._brackets.isdisjoint(text):
             terms = [(match.begin, match.end) for match in self._glossary.find(text)]
         return read_brackets(text, self._brackets, terms)
@@ -169,12 +167,12 @@ class SentenceReader:
         room = max(len(self._slots) - len(spans), 0)  # the others are more likely to be needed
         return sorted([*spans, *unspelled[:room]])
 
-    def _find_kept(self, text: str) -> list[Range]:
+    def _find_kept(self, text: str) -> list[Span]:
         """Return the characters [begin, end) of the kept spans, and of dates around numbers.
 
         Where a term overlaps a date, the term counts.
         """
-        spans, dates = list(find_spans(text)), list[Range]()
+        spans, dates = list(find_spans(text)), list[Span]()
         found = self.dates.find(text)
         terms = self._glossary.find(text) if found and self._glossary is not None else []
         is_term = make_overlap_test([(match.begin, match.end) for match in terms])
@@ -187,7 +185,7 @@ class SentenceReader:
                 del spans[first:last]
         return sorted([*_join_ranges(text, spans), *dates])
 
-    def _find_unspelled(self, text: str, stays: Sequence[Range]) -> list[Range]:
+    def _find_unspelled(self, text: str, stays: Sequence[Span]) -> list[Span]:
         """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.
 
         Those with nothing but a space between them are one. Abbreviations that a symbol touches
@@ -197,7 +195,7 @@ class SentenceReader:
         if not signs or not self._slots:
             return []
         overlaps = make_overlap_test(stays)
-        found: list[Range] = []
+        found: list[Span] = []
         for begin, end in find_words(text):
             word = text[begin:end]
             if signs.isdisjoint(word) or overlaps(begin, end) or not self._may_copy(word, signs):
@@ -237,8 +235,8 @@ class SentenceReader:
         return keep_spans(text, spans, self._slots)
 
     def _find_terms(
-        self, text: str, spans: list[Range]
-    ) -> tuple[list[Range], list[TermMatch], list[Range]]:
+        self, text: str, spans: list[Span]
+    ) -> tuple[list[Span], list[TermMatch], list[Span]]:
         """Return the spans of a text that are kept, its terms, and the characters that stay.
 
         The latter are the spans, the terms and the short forms that are spelled as words.
@@ -250,7 +248,7 @@ class SentenceReader:
             return spans, [], self._add_short_forms(text, spans)
         begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
         terms: list[TermMatch] = []
-        inside, dropped = set[Range](), set[Range]()
+        inside, dropped = set[Span](), set[Span]()
         for match in self._glossary.find(text):
             shared = spans[bisect_right(ends, match.begin) : bisect_left(begins, match.end)]
             if all(match.begin <= begin and end <= match.end for begin, end in shared):
@@ -265,22 +263,22 @@ class SentenceReader:
         kept = [span for span in spans if span not in dropped]
         return kept, terms, self._add_short_forms(text, stays)
 
-    def _add_short_forms(self, text: str, stays: Sequence[Range]) -> list[Range]:
+    def _add_short_forms(self, text: str, stays: Sequence[Span]) -> list[Span]:
         """Return characters of a text that stay, with the short forms outside of them."""
         overlaps = make_overlap_test(stays)
         found = ((each.begin, each.end) for each in self._speller.find_short_forms(text))
         return [*stays, *(each for each in found if not overlaps(*each))]
 
 
-def has_words(text: str, spans: Sequence[Range], dates: DateWriter) -> bool:
+def has_words(text: str, spans: Sequence[Span], dates: DateWriter) -> bool:
     """Whether a text has letters outside of spans that translations leave unchanged."""
     values = ((span, text[slice(*span)]) for span in spans)
     return has_letters_outside(text, [s for s, value in values if dates.write(value) == value])
 
 
-def _join_ranges(text: str, spans: Iterable[Range]) -> list[Range]:
+def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:
     """Return the spans; two numbers with only a dash between them, as in 9 – 12, are one."""
-    joined: list[Range] = []
+    joined: list[Span] = []
     for begin, end in spans:
         last = joined[-1] if joined else (0, 0)
         numbers = text[slice(*last)], text[begin:end]
@@ -294,7 +292,7 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdecimal, text))
 
 
-def _add_capitals(text: str, begin: int, end: int) -> Range:
+def _add_capitals(text: str, begin: int, end: int) -> Span:
     """Return characters [begin, end) of a symbol with the capitals beside it."""
     is_item = text[begin] == ")"
     letters = _LAST_LETTER if is_item else _LAST_CAPITALS

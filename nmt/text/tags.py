@@ -13,8 +13,7 @@ from itertools import accumulate, chain, pairwise
 from nmt.text.marked import MarkedText, MarkedTextBuilder, splice, walk
 from nmt.text.sentences import BLOCKS
 from nmt.text.spans import find_spans, make_overlap_test
-
-Span = tuple[int, int]  # characters [begin, end)
+from nmt.text.words import Span
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)(?:\s[^<>]*?)?(?P<empty>/?)>")
 _END_TAG = re.compile(r"</[\w:.-]+\s*>")
