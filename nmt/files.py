@@ -34,15 +34,15 @@ def format_json_line(content: dict[str, Any]) -> str:
 
 
 def _dump(content: dict[str, Any], **options: Any) -> str:
-    return json.dumps(_replace_non_finite(content), allow_nan=False, **options)
+    return json.dumps(replace_non_finite(content), allow_nan=False, **options)
 
 
-def _replace_non_finite(content: Any) -> Any:
+def replace_non_finite(content: Any) -> Any:
     """Return a copy with null in place of NaN and infinity, which JSON lacks."""
     if isinstance(content, dict):
-        return {key: _replace_non_finite(value) for key, value in content.items()}
+        return {key: replace_non_finite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [_replace_non_finite(value) for value in content]
+        return [replace_non_finite(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 

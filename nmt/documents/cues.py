@@ -73,7 +73,7 @@ class _Content(NamedTuple):
 
 
 @dataclass
-class Sentence:
+class CueGroup:
     """One sentence or more, in one cue or more.
 
     Args:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.data.encodings import decode
-from nmt.documents.cues import Cue, Sentence
+from nmt.documents.cues import Cue, CueGroup
 from nmt.documents.formats import DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, splice
@@ -60,7 +60,7 @@ class SubtitleDocument:
         self._is_webvtt = bool(_WEBVTT.match(self._text))
         self._boundaries = _Boundaries(_WEBVTT_TAG if self._is_webvtt else _SUBRIP_TAG, language)
         self._sentences = [
-            Sentence(cues, self._boundaries.tag, is_escaped=self._is_webvtt)
+            CueGroup(cues, self._boundaries.tag, is_escaped=self._is_webvtt)
             for cues in self._group()
         ]
         self.segments: Sequence[MarkedText] = [each.marked for each in self._sentences]

@@ -26,7 +26,7 @@ from nmt.startup.quiet import quiet_start
 from nmt.text.cleaning import clean_text
 
 if TYPE_CHECKING:
-    from nmt.analysis.heads.alignment import Array, Method, Sentences
+    from nmt.analysis.heads.alignment import Array, Method, SentencePair
     from nmt.inference.translator import Translator
 
 _SAMPLED = 256  # pairs by which a head is chosen
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.source is not None:
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     with quiet_start():
-        from nmt.analysis.heads.alignment import Sentences, find_links, format_links
+        from nmt.analysis.heads.alignment import SentencePair, find_links, format_links
         from nmt.inference.translator import Translator
 
         has_heads = arguments.gold is not None or _names_heads(arguments)
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.sentences:
         outputs = translator.translate(arguments.sentences)
         pairs = [Pair(*both) for both in zip(arguments.sentences, outputs, strict=True)]
-    texts = [Sentences.of(clean_text(pair.source), clean_text(pair.target)) for pair in pairs]
+    texts = [SentencePair.of(clean_text(pair.source), clean_text(pair.target)) for pair in pairs]
     notes = make_console(stderr=True)
     with open_output(arguments.output) as out:
         # No bar between the lines of the output if both go to the terminal.
@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 def weigh(
     translator: Translator,
-    pairs: Sequence[Sentences],
+    pairs: Sequence[SentencePair],
     candidates: Sequence[Method],
     notes: Console,
 ) -> Iterator[Array | None]:

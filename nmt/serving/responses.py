@@ -16,7 +16,7 @@ from nmt.inference.quality_lines import describe_quality
 
 if TYPE_CHECKING:
     from nmt.inference.results import Attention, Translation
-    from nmt.serving.segments import Sentence
+    from nmt.serving.segments import SentenceSpan
 
 MAX_ATTENTION_WEIGHTS = 500_000  # of an answer, up to 6 bytes each: 48 heads of 100 x 100 tokens
 _STEPS = 1000  # weights are rounded to three decimals
@@ -32,7 +32,7 @@ def encode_response(
     attentions: Sequence[Attention | str | None],
     scores: bool,
     quality_missing: str | None = None,
-    sentences: Sequence[Sequence[Sentence]] | None = None,
+    sentences: Sequence[Sequence[SentenceSpan]] | None = None,
 ) -> bytes:
     """Return the JSON of `nmt.serving.schema.TranslationResponse`.
 

@@ -25,7 +25,7 @@ _NO_QUALITY = f"the run has no {QUALITY_FILE}: create it with python -m nmt.insp
 _WARM_UP = "a"  # any text compiles the search; a short one does it fast
 
 
-class Sentence(NamedTuple):
+class SentenceSpan(NamedTuple):
     """A sentence of a translation."""
 
     begin: int  # characters [begin, end) of the translation
@@ -37,7 +37,7 @@ class JoinedText(NamedTuple):
     """The translations of a text."""
 
     translations: list[Translation]  # best first
-    sentences: list[Sentence]  # of the best one
+    sentences: list[SentenceSpan]  # of the best one
 
 
 class SegmentTranslator:
@@ -197,7 +197,7 @@ def locate_sentences(
     hypotheses: Sequence[list[Translation]],
     translation: str,
     tags: Insertions,
-) -> list[Sentence]:
+) -> list[SentenceSpan]:
     """Return where the translation of each segment stands in that of the text with its tags."""
     sentences = []
     end = 0
@@ -205,5 +205,5 @@ def locate_sentences(
         best = max(translations, key=lambda each: each.score)  # as `Joiner.join_best` chooses
         begin = translation.index(best.text, end)
         end = begin + len(best.text)
-        sentences.append(Sentence(*tags.move(begin, end), segment.full_text))
+        sentences.append(SentenceSpan(*tags.move(begin, end), segment.full_text))
     return sentences

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from nmt.analysis.heads.alignment import Sentences, align, find_links
+from nmt.analysis.heads.alignment import SentencePair, align, find_links
 from nmt.inference.translator import Translator
 from nmt.startup.progress import track
 from nmt.text.cleaning import clean_text
@@ -54,7 +54,7 @@ def measure_coverage(
         console: shows a progress bar.
     """
     pairs = [
-        Sentences.of(clean_text(source), clean_text(output))
+        SentencePair.of(clean_text(source), clean_text(output))
         for source, output in zip(sources, outputs, strict=True)
     ]
     counts = np.zeros((4, len(pairs)), int)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +12,11 @@ from matplotlib.figure import Figure
 from nmt.analysis.comparison.history import MIN_RIGHT, History, Progress, SliceProgress
 from nmt.analysis.comparison.page import make_page, render_figure, render_listing
 from nmt.analysis.comparison.stored import METRIC
+from nmt.analysis.pictures.files import render_plot
 from nmt.analysis.tables import Listing
 
 _EXAMPLES = 12  # of each kind
 _DRAWN = 6  # kinds of sentences in the plot
-_DPI = 110  # pixels per inch
 
 
 def describe(
@@ -156,10 +155,8 @@ def render_history(
     slices: Sequence[SliceProgress],
 ) -> str:
     """Return the page."""
-    buffer = io.BytesIO()
-    draw_history(history, progress, slices).savefig(buffer, format="png", dpi=_DPI)
     figure = render_figure(
-        buffer.getvalue(),
+        render_plot(draw_history(history, progress, slices)),
         "Right, learned and forgotten sentences by update, and the share of each kind that is "
         "right: the numbers are in the tables.",
     )

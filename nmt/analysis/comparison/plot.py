@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.analysis.comparison.runs import TEST_SCORE, RunSummary
+from nmt.analysis.pictures.files import render_plot
 
-_DPI = 110  # pixels per inch
 _LABEL_GAP = 0.045  # between two labels, as a share of the plot's height
 
 Point = tuple[tuple[float, float], str, Any]  # (x, y), name, colour
@@ -21,9 +20,7 @@ Point = tuple[tuple[float, float], str, Any]  # (x, y), name, colour
 
 def render_comparison(runs: Sequence[RunSummary]) -> bytes:
     """Return the plot as the bytes of a PNG file."""
-    buffer = io.BytesIO()
-    draw_comparison(runs).savefig(buffer, format="png", dpi=_DPI)
-    return buffer.getvalue()
+    return render_plot(draw_comparison(runs))
 
 
 def draw_comparison(runs: Sequence[RunSummary]) -> Figure:

@@ -26,6 +26,7 @@ from nmt.analysis.explaining.words import (
 from nmt.analysis.traces.trace import Trace, record
 from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
+from nmt.files import replace_non_finite
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.segments import Segment, show_spans
 from nmt.inference.translator import Translator
@@ -114,7 +115,7 @@ class Explanation:
             layers = {"layers": [layer._asdict() for layer in word.layers]}
             words.append(asdict(word) | shares | layers | {"margin": word.margin})
         fields = {"sentence": self.sentence, "translation": self.translation, "words": words}
-        return _drop_nan(fields | {"trace": asdict(self.trace), "reason": self.reason})
+        return replace_non_finite(fields | {"trace": asdict(self.trace), "reason": self.reason})
 
     def _repr_html_(self) -> str:
         """Return the display in a notebook."""
@@ -326,12 +327,3 @@ def _share_all(contrast: float, contributions: np.ndarray, effect: float) -> Sha
 def group_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Return the text of some tokens, word by word."""
     return " ".join(word.text for word in group_tokens(tokenizer, ids))
-
-
-def _drop_nan(value: Any) -> Any:
-    """Return a structure with None in place of NaN, which JSON lacks."""
-    if isinstance(value, dict):
-        return {key: _drop_nan(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_drop_nan(each) for each in value]
-    return None if isinstance(value, float) and math.isnan(value) else value

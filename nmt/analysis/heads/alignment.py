@@ -38,7 +38,7 @@ class Method(NamedTuple):
         return f"{layer}, {head}, {'shifted' if self.shifted else 'plain'}"
 
 
-class Sentences(NamedTuple):
+class SentencePair(NamedTuple):
     """Two clean texts that translate each other, with the spans of their words."""
 
     source: str
@@ -47,7 +47,7 @@ class Sentences(NamedTuple):
     target_words: Sequence[Span]
 
     @classmethod
-    def of(cls, source: str, target: str) -> Sentences:
+    def of(cls, source: str, target: str) -> SentencePair:
         """Find the words of two clean texts."""
         return cls(source, target, find_words(source), find_words(target))
 
@@ -84,7 +84,7 @@ def weigh_rows(cross: Array, source: Array, target: Array) -> Array:
     return np.stack([written, read])
 
 
-def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array | None]:
+def align(translator: Translator, pairs: Sequence[SentencePair]) -> Iterator[Array | None]:
     """Yield the weights between words by `Engine.align`, pair by pair: see `weigh_words`.
 
     They are None for a pair that cannot be aligned: one side has no words, or more tokens than the
@@ -98,7 +98,7 @@ def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array 
     return _align(translator, pairs, weigh, weigh_words)
 
 
-def align_heads(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array | None]:
+def align_heads(translator: Translator, pairs: Sequence[SentencePair]) -> Iterator[Array | None]:
     """Yield `weigh_rows` of the attention of every head, pair by pair; None as `align`."""
 
     def weigh(fitting: Sequence[tuple[str, str]]) -> list[Array]:
@@ -109,7 +109,7 @@ def align_heads(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[
 
 def _align(
     translator: Translator,
-    pairs: Sequence[Sentences],
+    pairs: Sequence[SentencePair],
     weigh_tokens: Callable[[Sequence[tuple[str, str]]], list[Array]],
     to_words: Callable[[Array, Array, Array], Array],
 ) -> Iterator[Array | None]:

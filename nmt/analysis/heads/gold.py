@@ -11,7 +11,7 @@ from nmt.analysis.heads.alignment import (
     Array,
     Links,
     Method,
-    Sentences,
+    SentencePair,
     choose_most_informative,
     find_links,
     link_diagonally,
@@ -29,7 +29,7 @@ _LINK = re.compile(r"(\d+)([-?])(\d+)")
 class Gold(NamedTuple):
     """One sentence pair with manual links."""
 
-    sentences: Sentences
+    sentences: SentencePair
     sure: Links
     possible: Links  # including the sure ones
 
@@ -119,7 +119,7 @@ def _parse(line: str, where: str) -> Gold:
         if match[2] == "-":
             sure.add(link)
     (source, source_words), (target, target_words) = map(join_words, sides)
-    sentences = Sentences(source, target, source_words, target_words)
+    sentences = SentencePair(source, target, source_words, target_words)
     return Gold(sentences, frozenset(sure), frozenset(possible))
 
 

@@ -18,7 +18,7 @@ from nmt.analysis.comparison.words import (
     rank_changes,
     score_frequencies,
 )
-from nmt.analysis.heads.alignment import Sentences
+from nmt.analysis.heads.alignment import SentencePair
 
 
 def test_f1_by_frequency_by_hand() -> None:
@@ -130,7 +130,7 @@ def test_omissions_and_additions_by_hand(monkeypatch: pytest.MonkeyPatch) -> Non
         "": None,
     }
 
-    def align(_translator: object, pairs: Sequence[Sentences]) -> Iterator[np.ndarray | None]:
+    def align(_translator: object, pairs: Sequence[SentencePair]) -> Iterator[np.ndarray | None]:
         for pair in pairs:
             chosen = rows[pair.target]
             if chosen is None:

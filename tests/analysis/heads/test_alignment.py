@@ -10,7 +10,7 @@ import pytest
 from nmt import Translator
 from nmt.analysis.heads.alignment import (
     Method,
-    Sentences,
+    SentencePair,
     align,
     align_heads,
     choose_most_informative,
@@ -88,7 +88,7 @@ def test_a_model_aligns_every_pair_that_has_words(tiny_run: Path) -> None:
         ("Sí.", ""),
         ("Sí.", "Yes."),
     ]
-    pairs = [Sentences.of(source.strip(), target) for source, target in texts]
+    pairs = [SentencePair.of(source.strip(), target) for source, target in texts]
     aligned = list(align_heads(translator, pairs))
     by_engine = list(align(translator, pairs))
     assert [weights is None for weights in by_engine] == [weights is None for weights in aligned]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.analysis.heads.alignment import Links, Method, Sentences
+from nmt.analysis.heads.alignment import Links, Method, SentencePair
 from nmt.analysis.heads.gold import Comparison, Counts, Gold, add, compare, read_gold
 from nmt.errors import UserError
 
@@ -21,7 +21,7 @@ Llueve .\tIt rains .\t0?0 0-1 1-2
 
 
 def gold(sure: Links, possible: Links) -> Gold:
-    return Gold(Sentences("a b c", "x y z", [], []), sure, sure | possible)
+    return Gold(SentencePair("a b c", "x y z", [], []), sure, sure | possible)
 
 
 def test_counts_by_hand() -> None:
@@ -112,7 +112,7 @@ def test_a_comparison_finds_the_head_that_aligns() -> None:
     words = ["a", "b", "c"], ["x", "y", "z"]
     spans = [(0, 1), (2, 3), (4, 5)]
     pair = Gold(
-        Sentences("a b c", "x y z", spans, spans),
+        SentencePair("a b c", "x y z", spans, spans),
         frozenset({(2, 0), (1, 1), (0, 2)}),
         frozenset({(2, 0), (1, 1), (0, 2)}),
     )
@@ -141,7 +141,7 @@ def test_what_is_chosen_on_one_half_is_measured_on_the_other() -> None:
     """Head 1 is right on even pairs and head 2 on odd ones: each half chooses wrongly."""
     spans = [(0, 1), (2, 3)]
     links = frozenset({(0, 0), (1, 1)})
-    pair = Gold(Sentences("a b", "x y", spans, spans), links, links)
+    pair = Gold(SentencePair("a b", "x y", spans, spans), links, links)
     right, wrong = np.eye(3)[:2], np.eye(3)[[1, 0]]
     even, odd = (
         np.array([[[first, second]]] * 2) for first, second in ((right, wrong), (wrong, right))
