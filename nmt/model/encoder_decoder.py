@@ -38,6 +38,17 @@ def find_segments(ids: Tensor) -> Tensor:
     return ops.cast(ops.not_equal(ids, PAD), "int32")
 
 
+def start_coverage(source: Tensor, beam_size: int, *, is_tracked: bool) -> Tensor | tuple[()]:
+    """Return the attention that source tokens have received: zeros [B, k, S], or (): not tracked."""
+    batch, length = ops.shape(source)
+    return ops.zeros((batch, beam_size, length), "float32") if is_tracked else ()
+
+
+def add_coverage(coverage: Tensor | tuple[()], weights: Tensor) -> Tensor | tuple[()]:
+    """Add the mean over heads of attention weights [B, H, k, S], if coverage is tracked."""
+    return coverage if isinstance(coverage, tuple) else coverage + ops.mean(weights, axis=1)
+
+
 class EncoderDecoder(SizedLayer, keras.Model):
     """The part of `nmt.model.contract.Model` that all models share; see there for its methods.
 

@@ -16,7 +16,13 @@ from keras import ops
 from nmt.model.cells import States
 from nmt.model.contract import CROSS
 from nmt.model.dropout import dropout, fold
-from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
+from nmt.model.encoder_decoder import (
+    PAD,
+    EncoderDecoder,
+    add_coverage,
+    find_segments,
+    start_coverage,
+)
 from nmt.model.input_feeding import DecoderInputs, DropoutMasks, LayerWeights, Segments, decode
 from nmt.model.layers import Dense, TokenEmbedding
 from nmt.model.masks import segment_mask
@@ -306,13 +312,12 @@ class Recurrent(EncoderDecoder):
             for state in bridged
         ] or [zeros] * sizes.decoder_layers
         attentional = ops.zeros((*shape, sizes.d_model), self.compute_dtype)
-        zero_coverage = ops.zeros((*shape, ops.shape(source)[1]), "float32")
         return RecurrentState(
             layers=tuple((state,) * self.decoder_layers[0].cell_type.states for state in initial),
             attentional=attentional if sizes.input_feeding else (),
             memory=self.reading.project(states),
             memory_mask=ops.not_equal(source, PAD)[:, None, None, :],
-            coverage=zero_coverage if track_coverage else (),
+            coverage=start_coverage(source, beam_size, is_tracked=track_coverage),
         )
 
     def step(
@@ -336,13 +341,10 @@ class Recurrent(EncoderDecoder):
             layers.append(tuple(map(unflatten, states)))
             x = states[0]
         attentional, weights = self.reading.step(x, state.memory, state.memory_mask, beam_size)
-        coverage = state.coverage
-        if not isinstance(coverage, tuple):  # the mean over heads
-            coverage = coverage + ops.mean(weights, axis=1)
         state = state._replace(
             layers=tuple(layers),
             attentional=unflatten(attentional) if self.sizes.input_feeding else (),
-            coverage=coverage,
+            coverage=add_coverage(state.coverage, weights),
         )
         return unflatten(self.embedding.logits(attentional)), state
 

@@ -12,7 +12,7 @@ from nmt.model.attention import KeyValues
 from nmt.model.blocks import DecoderBlock, EncoderBlock
 from nmt.model.contract import CROSS, DECODER, ENCODER
 from nmt.model.dropout import dropout, fold
-from nmt.model.encoder_decoder import PAD, EncoderDecoder
+from nmt.model.encoder_decoder import PAD, EncoderDecoder, add_coverage, start_coverage
 from nmt.model.layers import LayerNormalization, TokenEmbedding
 from nmt.model.masks import SegmentMask, ancestor_mask, causal_mask, segment_mask
 from nmt.model.multi_head import MultiHeadAttention
@@ -293,7 +293,6 @@ class Transformer(EncoderDecoder):
         sizes = self.sizes.self_attention
         keys = ops.zeros((batch, sizes.groups, sizes.head_width, slots), self.compute_dtype)
         values = ops.zeros((batch, sizes.groups, slots, sizes.value_width), self.compute_dtype)
-        zero_coverage = ops.zeros((batch, beam_size, ops.shape(source)[1]), "float32")
         return TransformerState(
             cache=tuple(KeyValues(keys, values) for _ in self.decoder_blocks),
             ancestors=ops.full((batch, beam_size, max_length), -1, "int32"),
@@ -302,7 +301,7 @@ class Transformer(EncoderDecoder):
                 for block in self.decoder_blocks
             ),
             memory_mask=mask,
-            coverage=zero_coverage if track_coverage else (),
+            coverage=start_coverage(source, beam_size, is_tracked=track_coverage),
         )
 
     def step(
@@ -331,9 +330,7 @@ class Transformer(EncoderDecoder):
             caches.append(cache)
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
-        coverage = state.coverage
-        if not isinstance(coverage, tuple):  # the mean over the last layer's heads
-            coverage = coverage + ops.mean(weights, axis=1)
+        coverage = add_coverage(state.coverage, weights)  # of the last layer
         state = state._replace(cache=tuple(caches), ancestors=ancestors, coverage=coverage)
         logits = self.embedding.logits(x)  # [B * k, V]
         return ops.reshape(logits, (-1, beam_size, self.vocabulary_size)), state
