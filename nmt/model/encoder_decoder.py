@@ -39,7 +39,7 @@ def find_segments(ids: Tensor) -> Tensor:
 
 
 def start_coverage(source: Tensor, beam_size: int, *, is_tracked: bool) -> Tensor | tuple[()]:
-    """Return the attention that source tokens have received: zeros [B, k, S], or (): not tracked."""
+    """Return the attention that source tokens have received: zeros [B, k, S]; (): not tracked."""
     batch, length = ops.shape(source)
     return ops.zeros((batch, beam_size, length), "float32") if is_tracked else ()
 

@@ -25,6 +25,11 @@ _TAGGED_RATE = 0.25  # of words: between two slots, as between tags, and not rep
 _LATER_RATE = 0.3  # of pairs: their slots are not the first ones
 _QUOTED_RATE = 0.1  # of slots
 # Scripts without spaces are typed by the sound of words, and have other errors.
+# A slot beside a sentence: its body, and the marks at its end.
+_BESIDE = (
+    *("{slot} {text}", "{slot}: {text}", "{body} {slot}{end}", "{body} {slot}{end}"),
+    *("{body}: {slot}{end}", "{text} {slot}"),
+)
 _TYPING = re.compile(rf"[^\W\d_{UNSPACED_LETTERS}]{{{_MIN_LETTERS},}}")
 _WORD = re.compile(r"[^\W\d_]+")
 # The space, perhaps after a colon, between a slot and a letter or mark of an unspaced script.
@@ -215,17 +220,10 @@ def _decorate(slot: str, rng: random.Random) -> str:
 
 def _place_beside(source: str, target: str, slot: str, rng: random.Random) -> Pair:
     """Put a slot before or after a sentence, on both sides alike, each with its spacing."""
-    way = rng.choice(("{} {}", "{}: {}", "end", "end", "colon", "after"))
-    if way == "after":
-        way = "{1} {0}"
-    joint = ": " if way == "colon" else " "
+    template = rng.choice(_BESIDE)
     sides = []
     for text in (source, target):
-        bare = text.rstrip(_FINAL)
-        beside = (
-            f"{bare}{joint}{slot}{text[len(bare) :]}"
-            if way in ("end", "colon")
-            else way.format(slot, text)
-        )
+        body = text.rstrip(_FINAL)
+        beside = template.format(slot=slot, text=text, body=body, end=text[len(body) :])
         sides.append(_LOOSE.sub(lambda match: "：" if ":" in match[0] else "", beside))
     return sides[0], sides[1]
