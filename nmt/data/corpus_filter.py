@@ -29,6 +29,7 @@ from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig
+    from nmt.config.sources import SourceConfig
 
 
 class CorpusFilter:
@@ -101,22 +102,11 @@ class CorpusFilter:
             line = parse_row(row)
             context = previous.read(line)
             self.lines += 1
-            # Dev and test files are only cleaned, so that scores on them stay comparable.
-            pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
-            if isinstance(pair, Pair) and (
-                index in superseded
-                or (source.kind == RUN and normalized(pair.source) in self._corrected_sentences)
-            ):
-                pair = CORRECTED
-            elif is_training and pair in accepted:
-                pair = DUPLICATE
-            weight = 1.0 if weights is None else parse_weight(line.weight)
-            if isinstance(pair, Pair) and weight is None:
-                pair = INVALID_WEIGHT
+            pair = self._judge(line, source, ratio, accepted, is_superseded=index in superseded)
             if not isinstance(pair, Pair):
                 self._reject(pair, line)
                 continue
-            if weights is not None and weight is not None:
+            if weights is not None and (weight := parse_weight(line.weight)) is not None:
                 weights[pair] = weight
             pairs.append(pair)
             if has_contexts:
@@ -133,6 +123,30 @@ class CorpusFilter:
         lines = self.lines - lines_before
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs
+
+    def _judge(
+        self,
+        line: Line,
+        source: SourceConfig,
+        ratio: float,
+        accepted: Set[Pair],
+        *,
+        is_superseded: bool,
+    ) -> Pair | str:
+        """Return the cleaned pair of a line, or why it is rejected."""
+        # Dev and test files are only cleaned, so that scores on them stay comparable.
+        is_training = source.is_training
+        pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
+        if not isinstance(pair, Pair):
+            return pair
+        is_old = source.kind == RUN and normalized(pair.source) in self._corrected_sentences
+        if is_superseded or is_old:
+            return CORRECTED
+        if is_training and pair in accepted:
+            return DUPLICATE
+        if source.has_weights and parse_weight(line.weight) is None:
+            return INVALID_WEIGHT
+        return pair
 
     def _measure_source(self, name: str, rows: Iterator[Row]) -> Iterator[Row]:
         """Check the languages of a source, measure its length ratio, and return its rows.
