@@ -233,7 +233,10 @@ class RunFolder:
             return checkpoints.read_start() | read_arrays(path)[0], path
         checkpoint = checkpoints.load_latest(warnings.warn)
         if checkpoint is None:
-            raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
+            raise UserError(
+                f"{self.path} has no weights yet: its training saved no checkpoint"
+                f"{_suggest_trained_run(self)}"
+            )
         arrays, position = checkpoint
         if position.get("best_score") is not None and position["best_step"] < position["step"]:
             raise UserError(
@@ -288,6 +291,16 @@ def _check_config(path: Path) -> None:
             f"{path} is damaged: its SHA-256 is not the one in its first line; if you changed "
             "it, delete that line"
         )
+
+
+def _suggest_trained_run(run: RunFolder) -> str:
+    """Return a hint at the newest run beside this one that has weights, if there is one."""
+    best = run.checkpoints.best.relative_to(run.path)
+    files = [file for file in run.path.parent.glob(f"*/{best}") if not file.parents[1].is_symlink()]
+    if not files:
+        return ""
+    newest = max(files, key=lambda file: file.stat().st_mtime)
+    return f"; the newest run with weights: --run {newest.parents[1]}"
 
 
 def link_latest(run: Path) -> None:

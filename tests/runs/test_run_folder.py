@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Callable
@@ -73,7 +74,15 @@ def test_weights_of_another_size_are_refused(tiny_run: Path, tmp_path: Path) -> 
 
 def test_a_run_without_weights_says_so(tmp_path: Path, compose: Callable[..., Config]) -> None:
     run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
-    with pytest.raises(UserError, match="has no weights yet"):
+    with pytest.raises(UserError, match=r"has no weights yet: its training saved no checkpoint$"):
+        run.load_model()
+    for name in ("first", "second"):
+        best = tmp_path / name / "checkpoints" / "best.npz"
+        best.parent.mkdir(parents=True)
+        best.touch()
+        os.utime(best, (0, len(name)))
+    link_latest(tmp_path / "second")
+    with pytest.raises(UserError, match=f"; the newest run with weights: --run {tmp_path}/second$"):
         run.load_model()
 
 
