@@ -68,8 +68,8 @@ class BeamSearch:
         step: see `nmt.inference.search`.
         reorder: ``reorder(state, parents)`` returns the state in which hypothesis i continues
             hypothesis ``parents[:, i]``, int32 [B, k].
-        bos: id of the begin of a sequence.
-        eos: id of the end of a sequence.
+        bos: id of the token that begins a sequence.
+        eos: id of the token that ends a sequence.
         size: k.
         ended_size: n, ended hypotheses kept per sentence; from `SearchParameters.n_best` to k.
         suppressed: ids that no output contains; never EOS.

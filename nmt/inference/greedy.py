@@ -46,8 +46,8 @@ class Greedy:
 
     Attributes:
         step: see `nmt.inference.search`.
-        bos: id of the begin of a sequence.
-        eos: id of the end of a sequence.
+        bos: id of the token that begins a sequence.
+        eos: id of the token that ends a sequence.
         suppressed: ids that no output contains; never EOS.
         uses_no_repeat_ngram: whether `SearchParameters.no_repeat_ngram` is applied.
     """
