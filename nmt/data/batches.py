@@ -71,27 +71,27 @@ class BatchPlan(ABC):
         )
         self.padding = 1 - tokens_per_epoch / epoch_positions if epoch_positions else 0.0
 
-    def batch(self, step: int, order: int = 0, selection: RowSelection | None = None) -> Batch:
+    def batch(self, step: int, shuffle: int = 0, selection: RowSelection | None = None) -> Batch:
         """Return the batch of a step: see `lay_out` for its arrays.
 
         Args:
             step: from 0, over all epochs.
-            order: number of the shuffle; each one orders the same pairs differently.
+            shuffle: number of the shuffle; each one orders the same pairs differently.
             selection: which rows of the batch are built; None: all.
         """
-        shape_index, rows = self.locate(step, order)
+        shape_index, rows = self.locate(step, shuffle)
         size = self.shapes[shape_index][0]
         indices = np.arange(size) if selection is None else selection(size)
         filled = indices[indices < len(rows)]
         content = self.read_rows(shape_index, rows[filled])
         length = self.shapes[shape_index][1]
         if self._noise is not None:
-            addresses = [(step, order, row) for row in filled.tolist()]
+            addresses = [(step, shuffle, row) for row in filled.tolist()]
             content = self._noise.change_rows(content, length, addresses)
         return lay_out((len(indices), length), content)
 
     @abstractmethod
-    def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+    def locate(self, step: int, shuffle: int = 0) -> tuple[int, np.ndarray]:
         """Return the shape of the batch of a step (see `batch`), and its rows.
 
         Returns:
@@ -163,19 +163,19 @@ class Batches(BatchPlan):
             tokens_per_epoch=sum(int((source + target)[rows.pairs].sum()) for rows in self._rows),
             noise=noise,
         )
-        self._shuffled_epoch = (-1, 0)  # epoch and order of the batches that follow
+        self._shuffled_epoch = (-1, 0)  # epoch and shuffle of the batches that follow
         self._shuffled: list[tuple[int, np.ndarray]] = []
 
-    def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+    def locate(self, step: int, shuffle: int = 0) -> tuple[int, np.ndarray]:
         """See `BatchPlan.locate`."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        if (epoch, order) != self._shuffled_epoch:
-            self._shuffled = self._shuffle(epoch, order)
-            self._shuffled_epoch = epoch, order
+        if (epoch, shuffle) != self._shuffled_epoch:
+            self._shuffled = self._shuffle(epoch, shuffle)
+            self._shuffled_epoch = epoch, shuffle
         return self._shuffled[position]
 
-    def _shuffle(self, epoch: int, order: int) -> list[tuple[int, np.ndarray]]:
-        generator = np.random.default_rng([self._seed, epoch, *([order] if order else [])])
+    def _shuffle(self, epoch: int, shuffle: int) -> list[tuple[int, np.ndarray]]:
+        generator = np.random.default_rng([self._seed, epoch, *([shuffle] if shuffle else [])])
         permuted = [generator.permutation(len(rows)) for rows in self._rows]
         unshuffled = (self.rows_of_batch(number) for number in range(self.steps_per_epoch))
         batches = [(index, permuted[index][rows]) for index, rows in unshuffled]

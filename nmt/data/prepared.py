@@ -195,10 +195,10 @@ class PreparedBatches(BatchPlan):
         self._has_weights = manifest["weighed"]
         self._seed = seed
 
-    def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+    def locate(self, step: int, shuffle: int = 0) -> tuple[int, np.ndarray]:
         """See `BatchPlan.locate`."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        keys = self._seed, epoch, order
+        keys = self._seed, epoch, shuffle
         batches = Permutation(self.steps_per_epoch, *keys, _BATCHES)
         shape_index, rows = self.rows_of_batch(int(batches(np.array([position]))[0]))
         row_index = self._row_indices[shape_index]

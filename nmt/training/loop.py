@@ -53,7 +53,7 @@ class Trainer:
         self._session = session
         self._position = position = session.position
         self._prefetcher = Prefetcher(
-            lambda stage, step, order, selection: stages[stage].batch(step, order, selection)
+            lambda stage, step, shuffle, selection: stages[stage].batch(step, shuffle, selection)
         )
         self._saver = Saver(session)
         resumed_at = position.step if self._saver.resume() else None
@@ -196,7 +196,7 @@ class Trainer:
     def _get_batch(self, number: int, selection: RowSelection | None = None) -> tuple[Batch, float]:
         """Return the batch of an update, counted from 1, and its share of the dropout rates."""
         position, step = self._position, number - 1
-        address = position.stage, step - position.stage_step, position.order, selection
+        address = position.stage, step - position.stage_start_step, position.shuffle, selection
         return self._prefetcher.get(address), self._schedule.dropout_share(position, step)
 
     def _enter_stage(self) -> None:
@@ -227,7 +227,7 @@ class Trainer:
         if (checkpoint := self._saver.read_latest()) is None:
             self._guard.has_spike = False  # the update stays skipped
             return False
-        self._rewind(checkpoint, self._position.order + 1)
+        self._rewind(checkpoint, self._position.shuffle + 1)
         self._saver.count_rewind()
         self._session.console.print(
             f"update {step}: the gradient spiked; rewound to update {self._position.step}, to "
@@ -235,11 +235,11 @@ class Trainer:
         )
         return True
 
-    def _rewind(self, checkpoint: Checkpoint, order: int) -> None:
-        """Restore a checkpoint, but for the clock, and continue with batches in this order."""
+    def _rewind(self, checkpoint: Checkpoint, shuffle: int) -> None:
+        """Restore a checkpoint, but for the clock, and continue with this shuffle."""
         seconds = self._position.seconds
         self._saver.restore(checkpoint)
-        self._position.order, self._position.seconds = order, seconds
+        self._position.shuffle, self._position.seconds = shuffle, seconds
         self._guard.reset()
         self._window.reset()
         self._evaluations.restart()

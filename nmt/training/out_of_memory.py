@@ -66,7 +66,7 @@ class OutOfMemoryRecovery:
             checkpoint = None if session.train_step.is_intact() else saver.read_latest()
             self._halve(is_recoverable=session.train_step.is_intact() or checkpoint is not None)
             if checkpoint is not None:
-                rewind(checkpoint, position.order)
+                rewind(checkpoint, position.shuffle)
             training = session.training
             session.console.print(
                 f"out of memory after update {failed_after}; continuing after update "

@@ -8,8 +8,16 @@ from typing import Any
 
 from nmt.training.cadence import Cadence
 
-# Keys of the cadences in checkpoints, and their fields.
-_CADENCES = {"evaluation": "evaluation_cadence", "attention": "attention_cadence"}
+# Keys in checkpoints that differ from their fields.
+_STORED = {
+    "order": "shuffle",
+    "stage_step": "stage_start_step",
+    "stage_seconds": "stage_start_seconds",
+    "stage_epochs": "stage_start_epochs",
+    "stage_progress": "stage_start_progress",
+    "evaluation": "evaluation_cadence",
+    "attention": "attention_cadence",
+}
 
 
 @dataclass
@@ -27,12 +35,12 @@ class Position:
     skipped_in_row: int = 0  # of them, those since the last one that was applied
     norms: list[float] = field(default_factory=list)  # gradient norms of the last reports
     last_norm: float | None = None  # of the last update applied since then
-    order: int = 0  # number of the shuffle: how often a spike made training rewind
+    shuffle: int = 0  # how often a spike made training rewind
     stage: int = 0  # index into ``data.stages``
-    stage_step: int = 0  # updates made before this stage
-    stage_seconds: float = 0.0  # spent before it
-    stage_epochs: float = 0.0  # made before it
-    stage_progress: float = 0.0  # share of the run before it
+    stage_start_step: int = 0  # updates made before this stage
+    stage_start_seconds: float = 0.0  # spent before it
+    stage_start_epochs: float = 0.0  # made before it
+    stage_start_progress: float = 0.0  # share of the run before it
     behind: bool = False  # whether the run has fallen behind its siblings, and ends
     stopped: bool = False  # whether a callback ended the run; not stored, so that it can be resumed
     evaluation_cadence: Cadence = field(default_factory=Cadence)
@@ -42,7 +50,7 @@ class Position:
         """Return the fields under the keys that they have in a checkpoint."""
         fields = asdict(self)
         del fields["stopped"]
-        for key, name in _CADENCES.items():
+        for key, name in _STORED.items():
             fields[key] = fields.pop(name)
         return fields
 
@@ -50,9 +58,10 @@ class Position:
         """Take over what `stored` returned; missing fields get their defaults."""
         fields = dict(metadata)
         fields.setdefault("evaluated_step", fields.get("step", 0))  # as older checkpoints mean it
-        for key, name in _CADENCES.items():
+        for key, name in _STORED.items():
             if key in fields:
-                fields[name] = Cadence(**fields.pop(key))
+                value = fields.pop(key)
+                fields[name] = Cadence(**value) if isinstance(value, dict) else value
         self.__dict__.update(vars(Position(**fields)))
 
     def record_score(self, score: float | None) -> bool:

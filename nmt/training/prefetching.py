@@ -9,7 +9,7 @@ from typing import Self
 
 from nmt.data.batches import Batch, RowSelection
 
-# Address of a batch: stage, step in the stage, order of the batches, selection of rows.
+# Address of a batch: stage, step in the stage, number of the shuffle, selection of rows.
 Address = tuple[int, int, int, RowSelection | None]
 
 
@@ -46,7 +46,7 @@ class Prefetcher:
 
     def get(self, address: Address) -> Batch:
         """Return a batch, and start to build the one after it."""
-        stage, step, order, selection = address
+        stage, step, shuffle, selection = address
         ahead, self._next = self._next, None
         if ahead is not None and ahead[0] == address:
             batch = ahead[1].result()
@@ -55,6 +55,6 @@ class Prefetcher:
                 wait([ahead[1]])  # two batches must not be built at once
             batch = self._build(*address)
         if self._thread is not None:
-            following = (stage, step + 1, order, selection)
+            following = (stage, step + 1, shuffle, selection)
             self._next = following, self._thread.submit(self._build, *following)
         return batch

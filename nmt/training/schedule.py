@@ -34,8 +34,8 @@ class TrainingSchedule:
 
     def epochs(self, position: Position, step: int) -> float:
         """Return the epochs made up to ``step``, an update of the current stage."""
-        updates = step - position.stage_step
-        return position.stage_epochs + updates / self.steps_per_epoch[position.stage]
+        updates = step - position.stage_start_step
+        return position.stage_start_epochs + updates / self.steps_per_epoch[position.stage]
 
     def progress(self, position: Position) -> float:
         """Return the share of the run that is done, 0 to 1."""
@@ -85,11 +85,13 @@ class TrainingSchedule:
         if position.stage == len(self.steps_per_epoch) - 1:
             return False
         stage = self.stages[position.stage]
-        progress = self.progress(position) - position.stage_progress
-        seconds = position.seconds - position.stage_seconds
+        progress = self.progress(position) - position.stage_start_progress
+        seconds = position.seconds - position.stage_start_seconds
         return (
             self._is_patience_exhausted(position)
-            or (stage.steps is not None and position.step - position.stage_step >= stage.steps)
+            or (
+                stage.steps is not None and position.step - position.stage_start_step >= stage.steps
+            )
             or (stage.share is not None and progress >= stage.share)
             or (stage.minutes is not None and seconds >= 60 * stage.minutes)
             or (stage.plateau is not None and position.since_best >= stage.plateau)
@@ -97,10 +99,10 @@ class TrainingSchedule:
 
     def enter_next_stage(self, position: Position) -> None:
         """Change ``position`` to the start of the next stage."""
-        position.stage_progress = self.progress(position)
-        position.stage_epochs = self.epochs(position, position.step)
+        position.stage_start_progress = self.progress(position)
+        position.stage_start_epochs = self.epochs(position, position.step)
         position.stage += 1
-        position.stage_step, position.stage_seconds = position.step, position.seconds
+        position.stage_start_step, position.stage_start_seconds = position.step, position.seconds
         position.since_best = 0
 
     def is_report_due(self, position: Position) -> bool:

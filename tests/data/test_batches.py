@@ -92,9 +92,9 @@ def unpack(batch: Batch) -> list[PairIds]:
     return pairs
 
 
-def epoch_of(batches: Batches, epoch: int, order: int = 0) -> list[Batch]:
+def epoch_of(batches: Batches, epoch: int, shuffle: int = 0) -> list[Batch]:
     steps = batches.steps_per_epoch
-    return [batches.batch(step, order) for step in range(epoch * steps, (epoch + 1) * steps)]
+    return [batches.batch(step, shuffle) for step in range(epoch * steps, (epoch + 1) * steps)]
 
 
 def contents(batches: Iterable[Batch]) -> Counter[PairIds]:
@@ -338,7 +338,7 @@ def test_some_rows_are_those_of_the_whole_batch(chosen: list[int]) -> None:
     corpus = corpus_of(pairs_of_lengths(natural_lengths(20)))
     batches = Batches(corpus, row_lengths=[16, 32], positions=128, seed=3)
     for step in range(batches.steps_per_epoch):
-        complete = batches.batch(step, order=1)
+        complete = batches.batch(step, shuffle=1)
         rows = len(complete["labels"])
         counts: list[int] = []
 

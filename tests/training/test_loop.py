@@ -277,7 +277,7 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
     orders = []
 
     def norm_limit(guard: Guard) -> float:
-        update = guard._position.step + 1, guard._position.order
+        update = guard._position.step + 1, guard._position.shuffle
         orders.append(update)
         return 1e-9 if spikes.pop(update, False) else math.inf
 
@@ -318,7 +318,7 @@ def test_a_run_stopped_behind_a_spike_ends_as_if_it_had_not_been_stopped(
     spikes: set[tuple[int, int]] = set()
 
     def norm_limit(guard: Guard) -> float:
-        update = guard._position.step + 1, guard._position.order
+        update = guard._position.step + 1, guard._position.shuffle
         if update not in spikes:
             return math.inf
         spikes.remove(update)

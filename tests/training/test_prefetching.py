@@ -21,13 +21,15 @@ class Layout:
         self.calls: list[tuple[int, bool]] = []
         self.laid_out = threading.Semaphore(0)
 
-    def __call__(self, stage: int, step: int, order: int, selection: RowSelection | None) -> Batch:
+    def __call__(
+        self, stage: int, step: int, shuffle: int, selection: RowSelection | None
+    ) -> Batch:
         here = threading.current_thread() is threading.main_thread()
         if step == 13:
             raise OSError("a damaged shard")
         self.calls.append((step, here))
         self.laid_out.release()
-        return {"address": np.array([stage, step, order])}
+        return {"address": np.array([stage, step, shuffle])}
 
 
 def test_the_next_batch_is_there_before_it_is_asked_for() -> None:
@@ -81,7 +83,7 @@ def test_outside_of_its_context_nothing_is_laid_out_ahead() -> None:
 def test_no_two_batches_are_laid_out_at_once() -> None:
     busy = threading.Lock()
 
-    def build(stage: int, step: int, order: int, selection: RowSelection | None) -> Batch:
+    def build(stage: int, step: int, shuffle: int, selection: RowSelection | None) -> Batch:
         assert busy.acquire(blocking=False)
         time.sleep(0.01)  # seconds, in which the other thread could begin
         busy.release()

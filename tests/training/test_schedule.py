@@ -218,7 +218,10 @@ def test_a_stage_ends_at_each_of_its_limits(
     schedule.enter_next_stage(position)
     assert not schedule.is_stage_over(position)
     assert (position.stage, position.since_best) == (1, 0)
-    assert (position.stage_step, position.stage_seconds) == (position.step, position.seconds)
+    assert (position.stage_start_step, position.stage_start_seconds) == (
+        position.step,
+        position.seconds,
+    )
 
 
 def test_epochs_are_counted_stage_by_stage(training: TrainingConfig) -> None:
