@@ -58,8 +58,8 @@ ROOMS = {
     | {"analysis", "analysis.heads", "text", "viewer"},
     "analysis.corpora": {"analysis", "config", "data"},
     "analysis.traces": {"data", "inference"},
-    "analysis.explaining": {"analysis", "analysis.traces", "data", "errors", "inference", "model"}
-    | {"text", "viewer"},
+    "analysis.explaining": {"analysis", "analysis.traces", "data", "errors", "files", "inference"}
+    | {"model", "text", "viewer"},
     "analysis.dashboard": {"data", "errors", "inference", "runs", "viewer"}
     | {"analysis.comparison"},
     "training": {

@@ -17,7 +17,7 @@ from nmt.documents.docx_atoms import Atom, Piece, match_atoms, read_atoms
 from nmt.documents.xml import Edits, Element, XmlText, escape, local_name
 from nmt.documents.xml_marks import Role, write_marks
 from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters
-from nmt.text.words import Span
+from nmt.text.spans import Span
 
 _DELETED = {"del", "moveFrom"}
 

@@ -11,7 +11,7 @@ from lxml import etree
 from nmt.documents.xml import Element, XmlText, local_name
 from nmt.documents.xml_marks import Inline, Role, match_pairs
 from nmt.text.marked import has_letters, has_only_symbols
-from nmt.text.words import Span
+from nmt.text.spans import Span
 
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _DROPPED = {"pPr", "proofErr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}

@@ -13,7 +13,7 @@ from lxml import etree
 
 from nmt.documents.xml import Edits, Element, XmlText, escape
 from nmt.text.marked import MarkedText, MarkedTextBuilder, walk
-from nmt.text.words import Span
+from nmt.text.spans import Span
 
 _SPACE = re.compile(r"[ \t\r\n]+")
 _NOWHERE = (0, 0)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.lexicon import Lexicon
-from nmt.text.spans import SLOTS
-from nmt.text.words import Span
+from nmt.text.spans import SLOTS, Span
 
 Array = NDArray[Any]
 

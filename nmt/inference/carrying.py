@@ -17,8 +17,9 @@ from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
 from nmt.text.brackets import PAIRS
 from nmt.text.marked import Mark, MarkedText, delete_characters
+from nmt.text.spans import Span
 from nmt.text.tags import Insertions, TaggedText
-from nmt.text.words import Span, find_words
+from nmt.text.words import find_words
 
 # A word belongs to an element if this share of its sources does; less than half, so that elements
 # with scattered words cover more words rather than fewer.

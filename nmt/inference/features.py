@@ -14,7 +14,7 @@ from nmt.inference.lexicon import Lexicon
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
 from nmt.inference.word_links import link_words
-from nmt.text.words import Span
+from nmt.text.spans import Span
 
 Array = NDArray[Any]
 

@@ -21,13 +21,14 @@ from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.final_marks import copy_final_marks
 from nmt.text.spans import (
     SLOTS,
+    Span,
     find_spans,
     is_intact,
     restore_spans,
     space_slots,
 )
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
-from nmt.text.words import Span, find_words
+from nmt.text.words import find_words
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
     SlottedText,
+    Span,
     find_spans,
     has_letters_outside,
     keep_spans,
@@ -28,7 +29,7 @@ from nmt.text.spans import (
 )
 from nmt.text.tags import NO_TAGS, TaggedText
 from nmt.text.terms import Glossary, TermMatch
-from nmt.text.words import Span, find_words
+from nmt.text.words import find_words
 
 _BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 _MASK = SLOTS[0]  # stands for each kept span while letter case is read

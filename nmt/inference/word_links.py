@@ -15,8 +15,8 @@ from nmt.inference.alignment import expand_slots, map_chars_to_tokens, match_cha
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
-from nmt.text.spans import SLOTS, find_spans
-from nmt.text.words import Span, assign_to_words, find_words
+from nmt.text.spans import SLOTS, Span, find_spans
+from nmt.text.words import assign_to_words, find_words
 
 Array = NDArray[Any]
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
 from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
-from nmt.text.spans import find_spans, make_overlap_test
+from nmt.text.spans import Span, find_spans, make_overlap_test
 from nmt.text.tags import SEPARATORS, TaggedText, take_out
-from nmt.text.words import Span
 
 # Opening sign -> closing sign.
 PAIRS = {

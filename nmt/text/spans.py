@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from nmt.text.scripts import UNSPACED, UNSPACED_LETTERS, is_spaced_alnum, join_sentences
 
+Span = tuple[int, int]  # characters [begin, end) of a text
+
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 ANY_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"  # expression

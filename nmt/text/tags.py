@@ -12,8 +12,7 @@ from itertools import accumulate, chain, pairwise
 
 from nmt.text.marked import MarkedText, MarkedTextBuilder, splice, walk
 from nmt.text.sentences import BLOCKS
-from nmt.text.spans import find_spans, make_overlap_test
-from nmt.text.words import Span
+from nmt.text.spans import Span, find_spans, make_overlap_test
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]+)(?:\s[^<>]*?)?(?P<empty>/?)>")
 _END_TAG = re.compile(r"</[\w:.-]+\s*>")

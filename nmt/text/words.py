@@ -17,8 +17,7 @@ from nmt.text.scripts import (
     is_unspaced_letter,
     needs_space,
 )
-
-Span = tuple[int, int]  # characters [begin, end)
+from nmt.text.spans import Span
 
 _INSIDE = frozenset("'’-.,:")  # marks that may stand inside a word: don't, e-mail, 8:30, 1,000.5
 _AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’،؛؟۔")  # written without a space before them

@@ -59,36 +59,34 @@ def make_trainer(
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
     writes = process_group.is_main_process
     initialize_weights(model, config, folder, tokenizer, console.print, writes=writes)
-    step, sized_config = make_step_within_memory(model, planned, stages, process_group, components)
-    if sized_config != config and writes:
-        folder.write_config(sized_config)
-    console.print(describe_choices(sized_config))
-    summary = describe(sized_config, stages, model, components.names.get("model"))
+    step, sized = make_step_within_memory(model, planned, stages, process_group, components)
+    if sized != config and writes:
+        folder.write_config(sized)
+    console.print(describe_choices(sized))
+    summary = describe(sized, stages, model, components.names.get("model"))
     console.print(summary)
     if process_group.replicas > 1:
         count = process_group.processes
         processes = f", of {count} processes" if count > 1 else ""
         console.print(f"{process_group.replicas} devices share every update{processes}")
     if any(plan.skipped > LONG_SHARE * (plan.pairs + plan.skipped) for plan in stages):
-        longest = max(sized_config.training.row_lengths)
+        longest = max(sized.training.row_lengths)
         console.print(
             f"many pairs are longer than {longest} tokens and are left out: to train on them, set "
             f"'training.row_lengths=[{longest},{2 * longest}]'"
         )
     console.print(f"run folder: {folder.path}")
-    probes = sized_config.training.probes or []
-    session = Session(
-        folder, sized_config, model, step, process_group, console, components, callbacks
-    )
+    probes = sized.training.probes or []
+    session = Session(folder, sized, model, step, process_group, console, components, callbacks)
     trainer = Trainer(
         session,
         stages=stages,
         dev_batches=dev_batches,
-        dev=sample_evenly(corpus.dev, sized_config.training.evaluation_sentences),
+        dev=sample_evenly(corpus.dev, sized.training.evaluation_sentences),
         translator=Translator.from_config(
             Engines(KerasEngine(model)),
             tokenizer,
-            sized_config,
+            sized,
             unit="line",
             words=folder.load_source_words(),
         ),
@@ -136,11 +134,11 @@ def _plan_stages(
 ) -> tuple[Config, Sequence[BatchPlan]]:
     """Return the configuration as it suits the corpus, and the batches of each stage."""
     stages = plan_training(config, corpus, tokenizer)
-    sized_config = size_updates(config, stages)
-    if sized_config.training.positions_per_update != config.training.positions_per_update:
-        stages = plan_training(sized_config, corpus, tokenizer)
-    vocabulary = replace(sized_config.tokenizer, vocabulary_size=tokenizer.vocabulary_size)
-    return replace(sized_config, tokenizer=vocabulary), stages
+    sized = size_updates(config, stages)
+    if sized.training.positions_per_update != config.training.positions_per_update:
+        stages = plan_training(sized, corpus, tokenizer)
+    vocabulary = replace(sized.tokenizer, vocabulary_size=tokenizer.vocabulary_size)
+    return replace(sized, tokenizer=vocabulary), stages
 
 
 def describe(

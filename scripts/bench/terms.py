@@ -174,7 +174,9 @@ def link_words(
 def agrees(glossary: Glossary, pair: Pair) -> bool:
     """Whether a source has terms, and the reference the targets of all of them."""
     matches = glossary.find(pair.source)
-    return bool(matches) and all(glossary.is_used(each.term, pair.target) for each in matches)
+    return bool(matches) and all(
+        all(glossary.mark_used([each.term], pair.target)) for each in matches
+    )
 
 
 def score(
@@ -188,9 +190,9 @@ def score(
     from sacrebleu import corpus_bleu
 
     uses = [
-        glossary.is_used(match.term, text)
+        is_used
         for pair, text in zip(with_terms, texts, strict=True)
-        for match in glossary.find(pair.source)
+        for is_used in glossary.mark_used([each.term for each in glossary.find(pair.source)], text)
     ]
     bleu = corpus_bleu(list(outputs), [[pair.target for pair in pairs]]).score
     return [f"{sum(uses) / len(uses):.1%} of {len(uses):,}", f"{bleu:.2f}"]

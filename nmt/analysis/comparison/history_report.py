@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from nmt.analysis.comparison.history import MIN_RIGHT, History, Progress, SliceProgress
 from nmt.analysis.comparison.page import make_page, render_figure, render_listing
+from nmt.analysis.comparison.plot import render_plot
 from nmt.analysis.comparison.stored import METRIC
-from nmt.analysis.pictures.files import render_plot
 from nmt.analysis.tables import Listing
 
 _EXAMPLES = 12  # of each kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.analysis.comparison.runs import TEST_SCORE, RunSummary
-from nmt.analysis.pictures.files import render_plot
 
+_DPI = 110  # pixels per inch
 _LABEL_GAP = 0.045  # between two labels, as a share of the plot's height
 
 Point = tuple[tuple[float, float], str, Any]  # (x, y), name, colour
+
+
+def render_plot(figure: Figure) -> bytes:
+    """Return a plot for a page as the bytes of a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI)
+    return buffer.getvalue()
 
 
 def render_comparison(runs: Sequence[RunSummary]) -> bytes:

@@ -26,7 +26,7 @@ from nmt.inference.segments import Segment, show_spans
 from nmt.inference.word_links import find_source_words
 from nmt.model.contract import Model
 from nmt.text.case import apply_case
-from nmt.text.words import Span
+from nmt.text.spans import Span
 
 
 class Reason(NamedTuple):

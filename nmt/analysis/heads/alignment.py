@@ -12,7 +12,8 @@ from nmt.analysis.heads.statistics import diagonal, entropy
 from nmt.inference.alignment import weigh_words
 from nmt.inference.forcing import align_pairs, count_pair_tokens
 from nmt.inference.translator import Translator
-from nmt.text.words import Span, assign_to_words, find_words
+from nmt.text.spans import Span
+from nmt.text.words import assign_to_words, find_words
 
 Array = NDArray[Any]
 Links = frozenset[tuple[int, int]]  # (source word, target word), from 0

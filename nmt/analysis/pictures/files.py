@@ -18,7 +18,6 @@ COLOURS = "magma_r"  # of attention weights, as in nmt/viewer/browser/colours.js
 SUFFIXES = (".png", ".svg", ".pdf")
 
 _FILE_DPI = 200  # pixels per inch, for slides and print
-_PAGE_DPI = 110
 
 
 def render_png(figure: Figure) -> bytes:
@@ -32,13 +31,6 @@ def render_png(figure: Figure) -> bytes:
     picture = Image.fromarray(pixels).convert("RGB")
     buffer = io.BytesIO()
     picture.quantize(palette=_make_palette(), dither=Image.Dither.NONE).save(buffer, "png")
-    return buffer.getvalue()
-
-
-def render_plot(figure: Figure) -> bytes:
-    """Return a plot for a page as the bytes of a PNG file, in all colours."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_PAGE_DPI)
     return buffer.getvalue()
 
 
