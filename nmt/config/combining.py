@@ -54,7 +54,7 @@ _CHANGEABLE_ON_START = re.compile(
 # Keys that a prepared corpus determines, and exceptions that only matter in training.
 _DETERMINED_BY_PREPARATION = re.compile(r"data\..+|tokenizer(\..*)?|training\.row_lengths")
 _DETERMINED_BY_TRAINING = re.compile(
-    r"data\.(prepared|temperature|stages(\..*)?|sources\.\w+\.weight)"
+    r"~?data\.(temperature|stages(\..*)?)|data\.(prepared|sources\.\w+\.weight)"
 )
 
 _BATCH_KEYS = ("row_lengths", "batch_tokens", "update_tokens", "accumulate")  # of training

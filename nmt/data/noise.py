@@ -114,7 +114,7 @@ class BatchNoise:
         Args:
             pairs: the pairs of the row.
             length: tokens per side of the row, EOS included.
-            address: numbers that seed the draws: the step and order of the batch, and the row.
+            address: numbers that seed the draws: the step and shuffle of the batch, and the row.
         """
         rng = random.Random(f"noise {self._seed} {address}")
         tokens = count_tokens(pairs)

@@ -118,7 +118,7 @@ def _complete_words(
         begin, end = following[0]
         tokens = np.asarray(hypothesis.tokens[: char_to_token[end - 1] + 1], np.int32)
         space = " " if end_of_prefix < begin else ""
-        shown = apply_case(show_spans(text[begin:end], segment.target_spans), segment.case)
+        shown = show_spans(apply_case(text[begin:end], segment.case), segment.target_spans)
         if not segment.prefix.text:
             shown = copy_first_capital(segment.text, shown)
         prefix = f"{segment.prefix.full_text}{space}{shown}"

@@ -231,7 +231,7 @@ class TermForcer:
         by_begin: dict[tuple[int, str], list[Hypothesis]] = defaultdict(list)
         for n, hypotheses in zip(fitting, results, strict=True):
             number = candidates[n].number
-            ranked = self._keep_with_term(hypotheses, candidates[n].term)
+            ranked = self._keep_with_term(hypotheses, candidates[n])
             by_begin[number, candidates[n].begin] += ranked
             if ranked and (
                 number not in best
@@ -244,11 +244,15 @@ class TermForcer:
             for number, (candidate, ranked) in best.items()
         ]
 
-    def _keep_with_term(self, hypotheses: Sequence[Hypothesis], term: Term) -> list[Hypothesis]:
+    def _keep_with_term(
+        self, hypotheses: Sequence[Hypothesis], candidate: _Candidate
+    ) -> list[Hypothesis]:
         """Return the hypotheses in which the term has not become another word; if none, all."""
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
-        with_term = [each for each, text in pairs if all(self._glossary.mark_used([term], text))]
+        mark_used, terms = self._glossary.mark_used, [candidate.term] * _MAX_TERMS
+        terms = terms[: max(1, sum(mark_used(terms, candidate.begin)))]  # so far
+        with_term = [each for each, text in pairs if all(mark_used(terms, text))]
         return with_term or [*hypotheses]
 
 

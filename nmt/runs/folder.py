@@ -300,7 +300,7 @@ def _suggest_trained_run(run: RunFolder) -> str:
     if not files:
         return ""
     newest = max(files, key=lambda file: file.stat().st_mtime)
-    return f"; the newest run with weights: --run {newest.parents[1]}"
+    return f"; the newest run with weights is {newest.parents[1]}"
 
 
 def link_latest(run: Path) -> None:

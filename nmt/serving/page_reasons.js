@@ -4,7 +4,7 @@
 import { make } from "../viewer/browser/forms.js";
 
 const EVEN = 1.05;  // words whose probabilities differ by less are equally probable
-const MOST = 1000;  // times
+const MAX_RATIO = 1000;  // times
 const share = (contribution) =>
   (contribution === undefined ? "–" : `${(100 * contribution).toFixed(0)}%`);
 const signed = (nats) => `${nats < 0 ? "−" : "+"}${Math.abs(nats).toFixed(2)}`;
@@ -83,7 +83,7 @@ export class Reasons {
 // How much more probable a word is than the other one.
 function compare({ word, other, log_prob: ours, other_log_prob: theirs }) {
   const ratio = Math.exp(Math.abs(ours - theirs));
-  const times = ratio > MOST ? "more than 1,000" : ratio.toFixed(ratio < 10 ? 1 : 0);
+  const times = ratio > MAX_RATIO ? "more than 1,000" : ratio.toFixed(ratio < 10 ? 1 : 0);
   if (ratio < EVEN) return `“${word}” and “${other}” are equally probable.`;
   const [more, less] = ours > theirs ? [word, other] : [other, word];
   return `“${more}” is ${times} times as probable as “${less}”.`;

@@ -130,7 +130,7 @@ def _set_options(settings: dict[int, int]) -> bool:
 
 
 @contextmanager
-def frozen_heap() -> Iterator[None]:
+def excluding_present_objects() -> Iterator[None]:
     """Exclude all existing objects, such as TensorFlow's, from garbage collection."""
     gc.collect()
     gc.freeze()

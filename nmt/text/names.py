@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt.text.scripts import POSSESSIVE, strip_accents
 
 _FILE = Path(__file__).with_name("names.txt")
-# Headings: all names follow, then those that are ordinary words as well, frequent ones of these.
+# Headings: all names follow, the last of which are ordinary words as well; then frequent words.
 _NAMES, _WORDS, _FREQUENT = "# Spanish", "# Also words", "# Frequent words"
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
@@ -35,7 +35,7 @@ def may_be_name(word: str) -> bool:
 
 
 def is_name_inside_sentence(word: str) -> bool:
-    """Whether a word has a capital and is a name that is also a frequent word, such as Rosa."""
+    """Whether a word has a capital and is a frequent word that is also a name, such as Rosa."""
     name = POSSESSIVE.sub("", word)
     return name.istitle() and name.lower() in _read_names(_FREQUENT)
 
@@ -47,9 +47,9 @@ def is_laughter(word: str) -> bool:
 
 @cache
 def _read_names(heading: str) -> frozenset[str]:
-    """Return the names after a heading, in lower case."""
+    """Return the names after a heading, in lower case; frequent words only after theirs."""
     _, _, text = _FILE.read_text(encoding="utf-8").partition(heading)
-    lines = text.splitlines()[1:]
+    lines = text.partition(_FREQUENT)[0].splitlines()[1:]
     names = (line for line in lines if not line.startswith("#"))
     return frozenset(" ".join(names).lower().split())
 

@@ -24,12 +24,12 @@ _BESIDE_RATE = 0.35  # of pairs with a slot: one more beside the sentence
 _TAGGED_RATE = 0.25  # of words: between two slots, as between tags, and not replaced by one
 _LATER_RATE = 0.3  # of pairs: their slots are not the first ones
 _QUOTED_RATE = 0.1  # of slots
-# Scripts without spaces are typed by the sound of words, and have other errors.
 # A slot beside a sentence: its body, and the marks at its end.
 _BESIDE = (
     *("{slot} {text}", "{slot}: {text}", "{body} {slot}{end}", "{body} {slot}{end}"),
     *("{body}: {slot}{end}", "{text} {slot}"),
 )
+# Scripts without spaces are typed by the sound of words, and have other errors.
 _TYPING = re.compile(rf"[^\W\d_{UNSPACED_LETTERS}]{{{_MIN_LETTERS},}}")
 _WORD = re.compile(r"[^\W\d_]+")
 # The space, perhaps after a colon, between a slot and a letter or mark of an unspaced script.

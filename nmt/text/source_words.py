@@ -33,9 +33,13 @@ _MAX_MARKS = 64  # characters that are read before a word: all, in a long line, 
 # Not after an initial, such as the R. of J. R. R. Tolkien.
 _BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
-# A word without a capital, other than an article: El Salvador, la Rosa, Buena Esperanza.
+# A word without a capital, other than an article or a possessive: la Rosa, mi Luz, Buena Flor.
+_NOT_BEFORE_NAME = (
+    "el la los las del al un una the an le les du des une il lo os as um uma my your his her our "
+    "their mi mis tu tus su sus nuestro nuestra meu minha nosso nossa mon ma notre mio mia nostra"
+)
 _MAY_PRECEDE_NAME = re.compile(
-    r"(?<!\w)(?!(?:el|la|los|las|del|al|un|una|the|an|le|une|il|lo)\s)[^\W\d_A-ZÀ-ÖØ-Þ]+,?\s$"
+    rf"(?<!\w)(?!(?:{'|'.join(_NOT_BEFORE_NAME.split())})\s)[^\W\d_A-ZÀ-ÖØ-Þ]+,?\s$"
 )
 _ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
 # Roman, after a word; not the initial of a name.
@@ -129,6 +133,8 @@ class SourceWords:
         parts, done = [], 0
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
+            if self.counts.get(word.lower(), 0) >= _LEARNED_NAME:
+                continue  # it stands as a name
             max_rank = 0 if accents_only else len(self.counts)
             if word != word.lower():
                 is_first = begins_sentence and word[1:] == word[1:].lower()

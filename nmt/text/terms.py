@@ -181,13 +181,16 @@ class Glossary:
         """Return of each term whether a translation has its target.
 
         A place in the translation counts for one term only, so a term that a text has twice is
-        wanted twice. Longer targets are sought first.
+        wanted twice. Longer targets are sought first, and acronyms before words.
         """
         tokens = _split(translation)
         targets = [_split(term.target) for term in terms]
         used = [False] * len(terms)
         free = [True] * len(tokens)
-        for number in sorted(range(len(terms)), key=lambda number: -len(targets[number])):
+        ranks = [
+            (-len(target), not any(_is_acronym(each.text) for each in target)) for target in targets
+        ]
+        for number in sorted(range(len(terms)), key=ranks.__getitem__):
             target = targets[number]
             for at in range(len(tokens) - len(target) + 1):
                 end = at + len(target)

@@ -8,7 +8,7 @@ from contextlib import closing
 from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair
 from nmt.inference.translator import Translator
-from nmt.startup.memory import frozen_heap
+from nmt.startup.memory import excluding_present_objects
 from nmt.training.coordination import Coordinator
 from nmt.training.display import Display
 from nmt.training.evaluations import Evaluations
@@ -110,7 +110,12 @@ class Trainer:
         session, schedule, position = self._session, self._schedule, self._position
         guard, coordinator, evaluations = self._guard, self._coordinator, self._evaluations
         window, display = self._window, Display(session.console, position.step)
-        with coordinator.receive_stop_signals(), frozen_heap(), self._prefetcher, display:
+        with (
+            coordinator.receive_stop_signals(),
+            excluding_present_objects(),
+            self._prefetcher,
+            display,
+        ):
             coordinator.exchange_clock_and_stop()
             while not self._is_over():
                 # Where memory runs out, this shrinks the micro-batches and the loop tries again.

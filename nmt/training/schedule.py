@@ -141,7 +141,7 @@ def _check_rate(value: Any, step: int) -> float:
 def compute_progress(config: TrainingConfig, step: int, epochs: float, seconds: float) -> float:
     """Return the completed share of a run, 0 to 1; it ends at the first limit that it reaches.
 
-    Arguments as for `limit_shares`.
+    Arguments as for `compute_limit_shares`.
     """
     return min(1.0, max([0.0, *compute_limit_shares(config, step, epochs, seconds).values()]))
 
@@ -177,7 +177,7 @@ def compute_learning_rate(config: TrainingConfig, step: int, progress: float) ->
     Args:
         config: peak rate, schedule and warm-up.
         step: number of the update, from 1.
-        progress: completed share of the run, from `progress`.
+        progress: completed share of the run, from `compute_progress`.
     """
     # Completed warm-ups: 0.5 in the middle of it, more than 1 after it.
     warmups = max(step / max(1, config.warmup_steps), progress / WARMUP_SHARE)

@@ -72,7 +72,7 @@ class TrainStep(Protocol):
         ...
 
     def reconfigure(self, config: TrainingConfig) -> None:
-        """Use another number of micro-batches from now on: see `fitting.split_update`."""
+        """Use another number of micro-batches from now on: see `update_sizing.split_update`."""
         ...
 
     def is_intact(self) -> bool:

@@ -82,7 +82,7 @@ def test_a_run_without_weights_says_so(tmp_path: Path, compose: Callable[..., Co
         best.touch()
         os.utime(best, (0, len(name)))
     link_latest(tmp_path / "second")
-    with pytest.raises(UserError, match=f"; the newest run with weights: --run {tmp_path}/second$"):
+    with pytest.raises(UserError, match=f"; the newest run with weights is {tmp_path}/second$"):
         run.load_model()
 
 

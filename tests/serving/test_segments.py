@@ -20,7 +20,7 @@ from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText
-from nmt.serving.segments import SegmentTranslator, Sentence
+from nmt.serving.segments import SegmentTranslator, SentenceSpan
 from nmt.text.tags import read_tags
 
 
@@ -184,4 +184,4 @@ def test_sentences_stand_inside_of_the_tags_around_them() -> None:
     ]
     [translation], sentences = served.join(text, hypotheses, 1)
     assert translation.text == "<b>hi.</b> <i>bye</i>"
-    assert sentences == [Sentence(3, 6, "hola."), Sentence(14, 17, "adios")]
+    assert sentences == [SentenceSpan(3, 6, "hola."), SentenceSpan(14, 17, "adios")]

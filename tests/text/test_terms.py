@@ -71,6 +71,7 @@ def test_a_place_in_a_translation_counts_for_one_term(glossary: Glossary) -> Non
     assert glossary.mark_used([hound, hound], "Dogs and a dog") == [True, True]
     assert glossary.mark_used([hound, guide], "A guide dog barks.") == [False, True]
     assert glossary.mark_used([], "A dog") == []
+    assert glossary.mark_used([Term("a", "us"), Term("b", "US")], "US and us") == [True, True]
 
 
 @pytest.mark.parametrize(

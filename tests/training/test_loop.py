@@ -295,7 +295,7 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
     assert steps == [3, 6, 9, 12]
 
 
-def spike_behind(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def spike_after(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the update after another one spike, in every order of the batches."""
     limit = property(lambda guard: 1e-9 if guard._position.step == step else math.inf)
     monkeypatch.setattr(Guard, "norm_limit", limit)
@@ -304,7 +304,7 @@ def spike_behind(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_spike_before_the_first_checkpoint_is_not_met_again_after_it(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spike_behind(1, monkeypatch)
+    spike_after(1, monkeypatch)
     run = kept.train("data.test=0", "training.on_spike=go_back", "training.log_every=10").folder
     position = latest(run)[1]
     assert (position["order"], position["skipped"], position["step"]) == (0, 1, 12)
@@ -349,7 +349,7 @@ def test_a_run_stopped_behind_a_spike_ends_as_if_it_had_not_been_stopped(
 def test_a_spike_in_every_order_ends_the_run(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spike_behind(6, monkeypatch)
+    spike_after(6, monkeypatch)
     with pytest.raises(UserError, match="training was rewound to update 5 2 times, and the "):
         kept.train("data.test=0", "training.on_spike=go_back", "training.max_skipped=2")
     assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]

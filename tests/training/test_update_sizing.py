@@ -24,7 +24,7 @@ from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.errors import UserError
 from nmt.runs.building import build_model
 from nmt.startup.devices import Gpu
-from nmt.training import fitting
+from nmt.training import update_sizing
 from nmt.training.defaults import describe_choices, resolve_config
 from nmt.training.job import Run
 from nmt.training.process_group import ProcessGroup
@@ -124,10 +124,10 @@ def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPat
     assert needed == sorted(needed, reverse=True)
     assert needed[0] > needed[-1]
     for count in (1, 2, 5, 8):
-        room = needed[count - 1] / (1 - fitting.FREE_SHARE) + 1
-        monkeypatch.setattr(fitting, "available_memory", lambda room=room: room)
+        room = needed[count - 1] / (1 - update_sizing.FREE_SHARE) + 1
+        monkeypatch.setattr(update_sizing, "available_memory", lambda room=room: room)
         assert choose_by_estimate(config, VOCABULARY) == needed.index(needed[count - 1]) + 1
-    monkeypatch.setattr(fitting, "available_memory", lambda: needed[-1] / 2)
+    monkeypatch.setattr(update_sizing, "available_memory", lambda: needed[-1] / 2)
     with pytest.raises(UserError, match=r"batch_tokens=auto: one row needs .* GB of memory"):
         choose_by_estimate(config, VOCABULARY)
 
@@ -143,7 +143,7 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
             raise memory_error()
         return update(self, batch, *more)
 
-    monkeypatch.setattr(fitting, "gpus", lambda: [Gpu("T4", (7, 5))])
+    monkeypatch.setattr(update_sizing, "gpus", lambda: [Gpu("T4", (7, 5))])
     monkeypatch.setattr(BackendStep, "update", fail_if_large)
     overrides = (*AUTO, "model=tiny", "training.jit_compile=off", "training.parallel_parts=1")
     config = resolve_config(configured(*overrides), pairs=40)
@@ -167,10 +167,10 @@ def test_processes_agree_on_micro_batches_without_trying(
 ) -> None:
     """The process with the least memory decides; a trial could fail in one process alone."""
     steps: list[TrainingConfig] = []
-    monkeypatch.setattr(fitting, "gpus", lambda: [Gpu("T4", (7, 5))] * gpu)
-    monkeypatch.setattr(fitting, "choose_by_estimate", lambda config, size: 3)
+    monkeypatch.setattr(update_sizing, "gpus", lambda: [Gpu("T4", (7, 5))] * gpu)
+    monkeypatch.setattr(update_sizing, "choose_by_estimate", lambda config, size: 3)
     monkeypatch.setattr(
-        fitting,
+        update_sizing,
         "backend",
         SimpleNamespace(make_step=lambda model, config, **more: steps.append(config)),
     )
@@ -245,7 +245,7 @@ def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPat
     configs: list[TrainingConfig] = []
     config = resolve_config(configured(), pairs=40)
     monkeypatch.setattr(
-        fitting,
+        update_sizing,
         "backend",
         SimpleNamespace(make_step=lambda model, config, **more: configs.append(config)),
     )

@@ -141,7 +141,7 @@ def name_frequency(low: int, above: int | None) -> str:
 
 
 def frequency_classes() -> list[tuple[str, int, float]]:
-    """Return name, least and most occurrences of each class of `FREQUENCIES`."""
+    """Return name, lowest and highest number of occurrences of each class of `FREQUENCIES`."""
     bounds = [*FREQUENCIES, None]
     return [
         (name_frequency(int(low or 0), above), int(low or 0), (above or math.inf) - 1)
