@@ -23,15 +23,20 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
 _FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
 _NUMBER = rf"(?:\d|{ANY_SLOT})"  # its beginning or end
+# Not of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
+_AFTER_UNIT = rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])"
 # Condition -> expressions before and after an abbreviation. "none" ignores letter case.
 _CONDITIONS = {
     "none": ("(?i:", ")"),
     "before a name": (r"(?<![A-Z]\.\s)", r"(?=\s?[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])"),
     "before a number": ("", rf"(?=\s?{_NUMBER})"),
-    # Neither of "a las 8 h" nor of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
     "after a number": (
         rf"(?<![aà]s {_NUMBER}\s)(?<![aà]s {_NUMBER}{{2}}\s)(?<={_NUMBER}\s)",
-        rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])",
+        _AFTER_UNIT,
+    ),
+    "after a clock time": (  # as in "a las 8 h"
+        rf"(?:(?<=[aà]s {_NUMBER}\s)|(?<=[aà]s {_NUMBER}{{2}}\s))",
+        _AFTER_UNIT,
     ),
     "before a Roman numeral": ("", r"(?=\s?[IVXLC]+\b)"),
     # As in messages, without a sign beside it, as Q&A has.
@@ -48,7 +53,7 @@ class Abbreviation(NamedTuple):
     language: str
     short: str
     condition: str  # a key of `_CONDITIONS`
-    words: str
+    words: str  # empty: it is left out
 
 
 class Replacement(NamedTuple):
@@ -87,6 +92,9 @@ class Abbreviations:
         The dot of one that ends the sentence stays after its words.
         """
         for begin, end, words in self._match(text):
+            if not words:
+                yield Replacement(begin - 1, end - (end == len(text) and text[-1] == "."), "")
+                continue
             if begin == 0 and text[0].isupper():
                 words = words[0].upper() + words[1:]
             if text[end - 1] == "." and text.startswith(".", end):  # its dot is one of "..."
@@ -135,5 +143,7 @@ def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:
     parts = _LETTERS.findall(entry.short)
     has_single = any(len(part) == 1 for part in parts)
     count = 0 if has_single else min(words.counts.get(part.lower(), 0) for part in parts)
+    if not entry.words:
+        return True
     known = min(words.counts.get(word.lower(), 0) for word in _WORD.findall(entry.words))
     return known >= max(_FEWEST, _RATIO * count)

@@ -48,7 +48,8 @@ def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> 
         ("q tal, tb Q&A, Q.E.P.D., TB, tb.", "que tal, también Q&A, Q.E.P.D., TB, también."),
         ("8 h y 5 min. de pan, 5 min.", "8 horas y 5 minutos de pan, 5 minutos."),
         ("5 h/min, 5 h'a, 5 h) 5 min-a, 5 s. de", "5 h/min, 5 h'a, 5 h) 5 min-a, 5 s. de"),
-        (f"{SLOTS[0]} h, a las 8 h, 8h, h", f"{SLOTS[0]} horas, a las 8 h, 8h, h"),
+        (f"{SLOTS[0]} h, a las 8 h, 8h, h", f"{SLOTS[0]} horas, a las 8, 8h, h"),
+        (f"A las 10 h. Y a las {SLOTS[0]} h.", f"A las 10 Y a las {SLOTS[0]}."),
         ("", ""),
     ],
 )
@@ -71,14 +72,17 @@ def test_languages_without_a_table_and_unknown_words() -> None:
 def test_the_table_is_complete_and_has_no_line_twice() -> None:
     table = _read_table()
     assert {entry.language for entry in table} == {"es", "en", "de", "fr", "it", "pt"}
-    assert all(entry.short and entry.words and entry.condition in _CONDITIONS for entry in table)
+    for entry in table:
+        assert entry.short
+        assert entry.condition in _CONDITIONS
+        assert bool(entry.words) == (entry.condition != "after a clock time")
     keys = [(entry.language, entry.short.lower(), entry.condition) for entry in table]
     assert len(keys) == len(set(keys))
     every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(10)])
     examples = {"before a name": " Ana", "before a number": " 3", "before a Roman numeral": " IV"}
     for entry in table:
-        before = "3" if entry.condition == "after a number" else "-"
+        before = {"after a number": "3", "after a clock time": "a las 3"}.get(entry.condition, "-")
         text = f"{before} {entry.short}{examples.get(entry.condition, '')} -"
         [found] = Abbreviations(entry.language, every).find(text)
-        assert text[found.begin : found.end] == entry.short
+        assert text[found.begin : found.end].strip() == entry.short
         assert found.text.lower() == entry.words.lower()
