@@ -30,14 +30,16 @@ _SIGNS = "".join(_SUBSTITUTES)
 # Stress, vowels and other marks on Latin, Greek, Cyrillic, Hebrew and Arabic letters.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
+_WORD_END = rf"(?:\w|{ANY_SLOT})"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
 _CLAUSE = (
     r" [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
-    r"| [—–―](?=[¿¡«“\"]?[^\W\d_])|(?<=\w)[—–―](?=\s)"
+    rf"| [—–―](?=[¿¡«“\"]?(?:[^\W\d_]|{ANY_SLOT}))|(?<={_WORD_END})[—–―](?=\s)"
 )
 _CHANGED = re.compile(
-    rf"(?P<clause>{_CLAUSE})|(?P<end>(?<=\w)[—–―](?=[.,;:!?…]))"
-    r"|(?P<ellipsis>(?<=\w) ?(?:…|\.{3}) (?=[^\W\d_A-ZÀ-ÖØ-Þ]))"  # as a comma
+    rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
+    # As a comma; two of them where a sentence goes on in the next subtitle.
+    rf"|(?P<ellipsis>(?<={_WORD_END}) ?(?:…|\.{{3}}) (?:(?:…|\.{{3}}) ?)?(?=[^\W\d_A-ZÀ-ÖØ-Þ]))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"

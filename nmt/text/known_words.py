@@ -17,6 +17,7 @@ _NUMERAL = re.compile("[ivxlcdm]+")
 _MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
 _ALPHABET = 64  # letters that a correction may insert
 _MODELED = 20_000  # words that the model of spelling is made of
+_MIN_FORM = 4  # letters of a plural: shorter words are often typing errors
 _FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
 _MAX_ENDING, _MIN_STEM = 3, 5  # letters in which forms of one word differ, and agree
 
@@ -46,16 +47,17 @@ class KnownWords:
             return word
         if best is not None and best[:-1] == lower[:-1] and f"{lower}s" in self._counts:
             return word  # saludo, of saludos, is not saludó
+        if best is None and any(form in self._counts for form in _list_forms(lower)):
+            return word  # besos, of beso, is not esos, and querida, of querido, not quería
         if best is None and max_rank:
-            edits = _list_shorter(bare)
+            edits = _list_shorter(bare)  # holaaa is hola, however rare
+            limit = len(self._counts) if edits else max_rank
             if not edits and len(lower) <= self._longest + 1:
                 forms = {lower, bare}
                 edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
             best = max(known, key=self._count_and_word, default=None)
-            if best is not None and (
-                self._counts[best] < _MIN_COUNT or self._ranks[best] >= max_rank
-            ):
+            if best is not None and (self._counts[best] < _MIN_COUNT or self._ranks[best] >= limit):
                 best = None
         if best is None:
             return word
@@ -131,6 +133,16 @@ class KnownWords:
 
 def _spell(word: str) -> str:
     return f"^^{word}$"
+
+
+def _list_forms(word: str) -> Iterator[str]:
+    """Yield words of which one may be the plural or, in Romance languages, the feminine."""
+    if len(word) > _MIN_FORM:
+        if word.endswith("s"):
+            yield word[:-1]
+        for feminine, masculine in (("a", "o"), ("as", "os"), ("as", "o")):
+            if word.endswith(feminine):
+                yield word.removesuffix(feminine) + masculine
 
 
 def _list_shorter(word: str) -> set[str]:

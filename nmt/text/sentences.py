@@ -19,10 +19,11 @@ _SPACE = re.compile(r"\s+")
 # Members of a character class: marks that belong to the sentence before them.
 CLOSING = "\"'”’»)\\]」』）】》〉"
 BLOCKS = "p|div|li|ul|ol|tr|td|th|h[1-6]"  # elements of a page between which texts end
+_BOX = r"(?:[☐☑☒]|\[ ?\])"
 # Between the entries of a menu, the folders of a path, the cells of a row, the boxes of a form.
 _SEPARATOR = re.compile(
-    r"(?<=\S\s)(?:[|·•‣›→»☐☑☒]|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
-    r"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^[|«‹›»☐☑☒]\s+(?=\S)|(?<=\S\s)[|·•‣›→»>]$"
+    rf"(?<=\S\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
+    rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\S\s)(?:[|·•‣›→»>]|{_BOX})$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     r"|(?<=[.!?…:])<br ?/?>\s*"
 )

@@ -38,8 +38,14 @@ _NOT_BEFORE_NAME = (
     "el la los las del al un una the an le les du des une il lo os as um uma my your his her our "
     "their mi mis tu tus su sus nuestro nuestra meu minha nosso nossa mon ma notre mio mia nostra"
 )
+# Words that precede a name also with a capital: titles, and the beginnings of letters.
+_BEFORE_NAME = (
+    r"Sra?\.|Srta\.|Dra?\.|D\.ª|Dña\.|Prof\.|Mrs?\.?|Ms\.?|Don|Doña|Señora?|Señorita|Tía|Tío|"
+    "Hola|Gracias|Querid[oa]|Estimad[oa]|Adiós|Oye|Perdona|Dear|Hi|Hello|Thanks|Olá|Obrigad[oa]|"
+    "Bonjour|Merci|Ch[eè]re?|Ciao|Grazie|Car[oa]"
+)
 _MAY_PRECEDE_NAME = re.compile(
-    rf"(?<!\w)(?!(?:{'|'.join(_NOT_BEFORE_NAME.split())})\s)[^\W\d_A-ZÀ-ÖØ-Þ]+,?\s$"
+    rf"(?<!\w)(?:(?!(?:{'|'.join(_NOT_BEFORE_NAME.split())})\s)[^\W\d_A-ZÀ-ÖØ-Þ]+|{_BEFORE_NAME}),?\s$"
 )
 _ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
 # Roman, after a word; not the initial of a name.
@@ -199,7 +205,7 @@ class SourceWords:
         Names that are too rare for a model to know their translations are unknown, and so are words
         that stand as names, such as Rosa.
         """
-        is_kept = make_overlap_test(spans)
+        is_kept, last_end = make_overlap_test(spans), 0
         for match in _WORD_OR_INITIALS.finditer(text):
             begin, end = match.span()
             lower = match[0].lower()
@@ -212,9 +218,11 @@ class SourceWords:
             name = lower if begins_sentence else match[0]  # there, any word has a capital
             is_kept_name = is_name(name) or _has_inner_capital(match[0])
             is_unknown = not self._is_known(lower) or (is_rare and count > 0 and is_kept_name)
-            stands_as_name = is_frequent_name and _MAY_PRECEDE_NAME.search(before)
+            follows = text[last_end:begin] == ", "  # another name
+            stands_as_name = is_frequent_name and (follows or _MAY_PRECEDE_NAME.search(before))
             if (is_unknown or stands_as_name) and not is_kept(begin, end):
-                yield begin, end, begins_sentence
+                yield begin, end, begins_sentence and not stands_as_name
+                last_end = end
 
     def _is_known(self, word: str) -> bool:
         """Whether a word in lower case, or each part of it, as of Spain's or l'eau, is known."""

@@ -104,7 +104,7 @@ PATTERNS = {
     rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{2,4}}\b)*"
     rf"(?: ?(?:[%‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
-    "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[[0-9]{1,4}\]",
+    "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]",
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",
 }

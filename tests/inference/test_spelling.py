@@ -133,6 +133,8 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
         ("¡No! —dijo— ¿bueno?", "¡No! dijo, ¿bueno?", "¡No! -dijo- ¿bueno?"),
         ("bueno - no, 1 - 2, a-b -b", "bueno, no, 1 - 2, a-b -b", "bueno - no, 1 - 2, a-b -b"),
         ("no - a, a - b", "no, a, a - b", "no - a, a - b"),
+        ("Bueno... ...no sé", "Bueno, no sé", "Bueno... ...no sé"),
+        (f"No —dijo {A}—. {B}... y no", f"No, dijo {A}. {B}, y no", f"No -dijo {A}-. {B}... y no"),
     ],
 )
 def test_marks_and_abbreviations_that_training_hardly_has(

@@ -50,6 +50,7 @@ def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> 
         ("5 h/min, 5 h'a, 5 h) 5 min-a, 5 s. de", "5 h/min, 5 h'a, 5 h) 5 min-a, 5 s. de"),
         (f"{SLOTS[0]} h, a las 8 h, 8h, h", f"{SLOTS[0]} horas, a las 8, 8h, h"),
         (f"A las 10 h. Y a las {SLOTS[0]} h.", f"A las 10 Y a las {SLOTS[0]}."),
+        ("A las 20 hs, a las 9 hrs", "A las 20, a las 9"),
         ("", ""),
     ],
 )

@@ -18,6 +18,7 @@ ALL = frozenset(PAIRS)
         ("Hola.", ("", "Hola.", "")),
         ("«Hola».", ("«", "Hola.", "»")),
         ("- (No lo sé.)", ("- (", "No lo sé.", ")")),
+        ("- No, gracias.", ("- ", "No, gracias.", "")),
         ("¿Vienes «mañana»?", ("", "¿Vienes «mañana»?", "")),
         ("*|NAME|*.", ("", "*|NAME|*.", "")),
         ("1) Entre.", ("1) ", "Entre.", "")),

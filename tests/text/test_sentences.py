@@ -143,6 +143,7 @@ def test_a_text_is_cut_after_its_sentences(language: str, marked: str) -> None:
         ("Estimado/Estimada señor", ["Estimado/Estimada señor"]),
         ("TCP/IP y Casa/perro", ["TCP/IP y Casa/perro"]),
         ("☐ Sí ☐ No", ["☐ ", "Sí ", "☐ ", "No"]),
+        ("Sí [ ] No []", ["Sí ", "[ ] ", "No ", "[]"]),
         ("No. No quiero ir.", ["No. ", "No quiero ir."]),
         ("Sí. No. Vale.", ["Sí. ", "No. ", "Vale."]),
         ("Vivo en la calle Mayor, No. 5.", ["Vivo en la calle Mayor, No. 5."]),

@@ -84,6 +84,15 @@ def test_where_any_word_may_be_a_name_words_get_accents_alone(words: SourceWords
     assert words.correct("El telefono de tngo", [], accents_only=True) == "El teléfono de tngo"
 
 
+def test_forms_of_known_words_are_not_corrected() -> None:
+    words = SourceWords(
+        {"esos": 99, "beso": 3, "quería": 99, "querido": 30, "hola": 11, "años": 99}
+    )
+    for text in ("besos", "Querida Ana", "queridas"):  # forms of known words
+        assert correct(words, text) == text
+    assert correct(words, "Holaaaa, querias") == "Hola, quería"
+
+
 def test_a_noun_is_no_verb_without_its_accent() -> None:
     words = SourceWords({"saludó": 18, "saludos": 13, "habló": 30})
     assert correct(words, "saludo") == "saludo"
@@ -194,10 +203,12 @@ def test_at_the_beginning_of_a_sentence_letters_tell_a_name() -> None:
 
 
 def test_frequent_words_are_names_where_they_have_a_capital_inside_of_a_sentence() -> None:
-    frequent = "rosa clara léo leo salvador el la una mi buena a vi vive y".split()
+    frequent = "rosa clara léo leo salvador sra gracias el la una mi buena a vi vive y".split()
     known = SourceWords(dict.fromkeys(frequent, 99) | {"leo": 50})
     assert names(known, "Vi a Rosa y a Clara.") == ["Rosa", "Clara"]
     assert names(known, "Vi a Rosa's") == ["Rosa"]
+    assert names(known, "Vi a Rosa, Clara y Leo.") == ["Rosa", "Clara", "Leo"]
+    assert names(known, "Gracias, Rosa.") == names(known, "La Sra. Rosa vive") == ["Rosa"]
     for text in ("Rosa vive", "vi la Rosa", "una rosa", "Buena Rosa", "mi Rosa", "VI A ROSA"):
         assert names(known, text) == [], text
     assert known.correct("Vi a Rosa y a Leo.", []) == "Vi a Rosa y a Leo."

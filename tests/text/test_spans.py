@@ -29,6 +29,7 @@ A, B = SLOTS[:2]
 MARKED = [
     "Visita ⟦https://example.com⟧.",
     "Abre ⟦localhost⟧.",
+    "⟦[x]⟧ Sí [ ] No ⟦[X]⟧",
     "Pulsa ⟦*️⃣⟧",
     "(⟦http://a.b/c⟧) y ⟦https://es.wikipedia.org/wiki/Madrid_(España)⟧, ¿no?",
     "Mira ⟦http://localhost:8080/x?y=1&z=%20#fin⟧!",
