@@ -104,6 +104,7 @@ _ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
 # Groups of an expression's part, if not one of its name.
 _GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY"))
 _YEAR = "([12][0-9]{3})"
+_ARTICLES = "el|il|le|o|the"  # of the last of several days
 
 
 class DateWriter:
@@ -183,7 +184,7 @@ class DateWriter:
         if first := found.get("FIRST"):
             ending = "." if "{day}." in form else ""
             joints = dict(zip(self._joints, (target.to, target.both), strict=True))
-            joint = joints.get((found["JOINT"] or "").strip().lower())
+            joint = joints.get((found["JOINT"] or "").strip().lower().split(" ")[0])
             days = f"{int(first)}{ending}{f' {joint} ' if joint else '–'}{days}"
         return form.format(day=days, month=name, year=year)
 
@@ -207,7 +208,8 @@ def _fill(pattern: str, month: str, joints: Iterable[str]) -> str:
 
 def _make_first(joints: Iterable[str]) -> str:
     """Return the expression of the first of several days, and what joins it to the last."""
-    return rf"{_DAY}{_ENDING}(\s?[-–]\s?|\s(?:{'|'.join(joints)})\s)"
+    joint = rf"\s(?:{'|'.join(joints)})(?:\s(?:{_ARTICLES}))?\s"
+    return rf"(?<!\d,\s){_DAY}{_ENDING}(\s?[-–]\s?|{joint})"
 
 
 def _list_groups(pattern: str) -> list[str]:

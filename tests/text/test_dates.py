@@ -35,6 +35,8 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("es", "en", "mayo de 2026, 32 de mayo", "May 2026, 32 de mayo"),
         ("es", "en", "Del 3 al 5 de mayo del 2026", "Del May 3 to 5, 2026"),
         ("es", "en", "3 y 5 DE MAYO, 3 – 5 de mayo", "MAY 3 AND 5, May 3–5"),
+        ("es", "en", "el 3 y el 5 de mayo; 3, 4 y 5 de mayo", "el May 3 and 5; 3, 4 y May 5"),
+        ("it", "en", "il 3 e il 7 maggio", "il May 3 and 7"),
         ("es", "en", "del 3 de mayo al 5 de junio", "del May 3 al June 5"),
         ("en", "es", "3rd to 5th of May, May 3-5, 1990", "3 al 5 de mayo, 3–5 de mayo de 1990"),
         (
