@@ -167,3 +167,7 @@ def test_the_target_stays(kind: str) -> None:
     for rng in make_rngs(30):
         _, target = TextNoise(SLOTS, ("es", "en")).change(SENTENCE, "Where?", [kind], rng)
         assert target == "Where?"
+
+
+def test_a_text_of_marks_alone_keeps_them() -> None:
+    assert "" not in {change_punctuation("¿?", rng) for rng in make_rngs()}
