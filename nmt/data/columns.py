@@ -95,10 +95,10 @@ class ColumnChoice(NamedTuple):
 def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
     """Return the two columns that are named by the languages, or source and target; else None.
 
-    Of several columns of a language, the one that is called as the language's tag counts, or else
-    the first; one that may hold numbers, ``id`` or ``no``, only if there is no other. Of a dotted
-    name, such as ``translation.es``, the part after the last dot counts. Languages may be unknown:
-    then the first two columns that are named by any two languages.
+    Of several columns of a language, the one named by the language's tag is taken, otherwise the
+    first. ``id`` and ``no``, which may hold numbers, are taken only if there is no other. Of a
+    dotted name, such as ``translation.es``, the part after the last dot counts. If languages are
+    unknown, the first two columns named by any two languages are taken.
 
     No pair of sentences is taken for names: the word for a language never translates the word for
     the other one.

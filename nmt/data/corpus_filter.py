@@ -102,11 +102,14 @@ class CorpusFilter:
             line = parse_row(row)
             context = previous.read(line)
             self.lines += 1
-            pair = self._judge(line, source, ratio, accepted, is_superseded=index in superseded)
+            weight = 1.0 if weights is None else parse_weight(line.weight)
+            pair = self._judge(
+                line, source, ratio, accepted, weight, is_superseded=index in superseded
+            )
             if not isinstance(pair, Pair):
                 self._reject(pair, line)
                 continue
-            if weights is not None and (weight := parse_weight(line.weight)) is not None:
+            if weights is not None and weight is not None:
                 weights[pair] = weight
             pairs.append(pair)
             if has_contexts:
@@ -130,6 +133,7 @@ class CorpusFilter:
         source: SourceConfig,
         ratio: float,
         accepted: Set[Pair],
+        weight: float | None,
         *,
         is_superseded: bool,
     ) -> Pair | str:
@@ -144,9 +148,7 @@ class CorpusFilter:
             return CORRECTED
         if is_training and pair in accepted:
             return DUPLICATE
-        if source.has_weights and parse_weight(line.weight) is None:
-            return INVALID_WEIGHT
-        return pair
+        return INVALID_WEIGHT if weight is None else pair
 
     def _measure_source(self, name: str, rows: Iterator[Row]) -> Iterator[Row]:
         """Check the languages of a source, measure its length ratio, and return its rows.

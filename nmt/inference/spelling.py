@@ -38,7 +38,7 @@ _CLAUSE = (
 )
 _CHANGED = re.compile(
     rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
-    # As a comma; two of them where a sentence goes on in the next subtitle.
+    # Becomes a comma. Subtitles have two where a sentence continues in the next one.
     rf"|(?P<ellipsis>(?<={_WORD_END}) ?(?:…|\.{{3}}) (?:(?:…|\.{{3}}) ?)?(?=[^\W\d_A-ZÀ-ÖØ-Þ]))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"

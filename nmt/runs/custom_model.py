@@ -1,4 +1,4 @@
-"""Model classes from Python, of which a run folder stores only the name.
+"""Model classes from Python; a run folder stores only their names.
 
 A class, or a function in its place, is called as ``model_class(sizes, name=..., dtype=...)``, like
 `nmt.model.Transformer`. It returns a `nmt.model.EncoderDecoder`, whose docstring lists the methods

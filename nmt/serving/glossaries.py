@@ -34,6 +34,7 @@ def choose_glossary(glossaries: Mapping[str, Glossary], name: str | None) -> Glo
     if not name:
         return None
     if name not in glossaries:
-        choices = f"choose from: {', '.join(glossaries)}" if glossaries else "this service has none"
-        raise HTTPException(422, f"unknown glossary {name[:100]!r}: {choices}")
+        choices = f"choose from: {', '.join(glossaries)}"
+        remedy = choices if glossaries else "start the service with --glossaries FOLDER"
+        raise HTTPException(422, f"unknown glossary {name[:100]!r}: {remedy}")
     return glossaries[name]

@@ -23,6 +23,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
 _FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
 _NUMBER = rf"(?:\d|{ANY_SLOT})"  # its beginning or end
+_AFTER_CLOCK_TIME = rf"(?:(?<=[aà]s {_NUMBER}\s)|(?<=[aà]s {_NUMBER}{{2}}\s))"  # a las 8 h
 # Not of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
 _AFTER_UNIT = rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])"
 # Condition -> expressions before and after an abbreviation. "none" ignores letter case.
@@ -30,14 +31,8 @@ _CONDITIONS = {
     "none": ("(?i:", ")"),
     "before a name": (r"(?<![A-Z]\.\s)", r"(?=\s?[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])"),
     "before a number": ("", rf"(?=\s?{_NUMBER})"),
-    "after a number": (
-        rf"(?<![aà]s {_NUMBER}\s)(?<![aà]s {_NUMBER}{{2}}\s)(?<={_NUMBER}\s)",
-        _AFTER_UNIT,
-    ),
-    "after a clock time": (  # as in "a las 8 h"
-        rf"(?:(?<=[aà]s {_NUMBER}\s)|(?<=[aà]s {_NUMBER}{{2}}\s))",
-        _AFTER_UNIT,
-    ),
+    "after a number": (rf"(?!{_AFTER_CLOCK_TIME})(?<={_NUMBER}\s)", _AFTER_UNIT),
+    "after a clock time": (_AFTER_CLOCK_TIME, _AFTER_UNIT),
     "before a Roman numeral": ("", r"(?=\s?[IVXLC]+\b)"),
     # As in messages, without a sign beside it, as Q&A has.
     "in lower case": ("(?<![&/'’-])", r"(?![&/]|[.'’-]\w)"),
@@ -140,10 +135,10 @@ def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:
 
     How often they have one with single letters is not known: the p of "p." is also that of "p.m.".
     """
+    if not entry.words:
+        return True
     parts = _LETTERS.findall(entry.short)
     has_single = any(len(part) == 1 for part in parts)
     count = 0 if has_single else min(words.counts.get(part.lower(), 0) for part in parts)
-    if not entry.words:
-        return True
     known = min(words.counts.get(word.lower(), 0) for word in _WORD.findall(entry.words))
     return known >= max(_FEWEST, _RATIO * count)

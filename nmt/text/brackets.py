@@ -168,7 +168,7 @@ def _may_open(sign: re.Match[str]) -> bool:
 
 
 def _separates_before(opening: re.Match[str]) -> bool:
-    """Whether an opening bracket is all that separates what is inside from what is before."""
+    """Whether nothing but an opening bracket separates its content from the text before it."""
     before = opening.string[max(opening.start() - 2, 0) : opening.start()]
     follows_bracket = before[-1:] in _CLOSING and len(before.strip()) == 2
     inner = opening.string[opening.end() : opening.end() + 1]
@@ -181,7 +181,7 @@ def _separates_before(opening: re.Match[str]) -> bool:
 
 
 def _separates_after(closing: re.Match[str]) -> bool:
-    """Whether a closing bracket is all that separates what is inside from what follows."""
+    """Whether nothing but a closing bracket separates its content from the text after it."""
     after = closing.string[closing.end() : closing.end() + 1]
     inner = closing.string[closing.start() - 1 : closing.start()]
     return _precedes_word(closing) or after in _OPENING or _are_unspaced(inner, after)

@@ -136,7 +136,7 @@ def _spell(word: str) -> str:
 
 
 def _list_forms(word: str) -> Iterator[str]:
-    """Yield words of which one may be the plural or, in Romance languages, the feminine."""
+    """Yield the singulars and, for Romance languages, the masculine forms that a word may have."""
     if len(word) > _MIN_FORM:
         if word.endswith("s"):
             yield word[:-1]

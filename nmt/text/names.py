@@ -9,7 +9,8 @@ from pathlib import Path
 from nmt.text.scripts import POSSESSIVE, strip_accents
 
 _FILE = Path(__file__).with_name("names.txt")
-# Headings: all names follow, the last of which are ordinary words as well; then frequent words.
+# Headings in the file. The first is followed by all names, up to the last heading; names that are
+# also ordinary words come after the second, and frequent words after the third.
 _NAMES, _WORDS, _FREQUENT = "# Spanish", "# Also words", "# Frequent words"
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
@@ -36,6 +37,8 @@ def may_be_name(word: str) -> bool:
 
 def is_name_inside_sentence(word: str) -> bool:
     """Whether a word has a capital and is a frequent word that is also a name, such as Rosa."""
+    if not word[0].isupper():  # most words, which are asked for one by one
+        return False
     name = POSSESSIVE.sub("", word)
     return name.istitle() and name.lower() in _read_names(_FREQUENT)
 

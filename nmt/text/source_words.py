@@ -218,7 +218,7 @@ class SourceWords:
             name = lower if begins_sentence else match[0]  # there, any word has a capital
             is_kept_name = is_name(name) or _has_inner_capital(match[0])
             is_unknown = not self._is_known(lower) or (is_rare and count > 0 and is_kept_name)
-            follows = text[last_end:begin] == ", "  # another name
+            follows = begin == last_end + 2 and text.startswith(", ", last_end)  # another name
             stands_as_name = is_frequent_name and (follows or _MAY_PRECEDE_NAME.search(before))
             if (is_unknown or stands_as_name) and not is_kept(begin, end):
                 yield begin, end, begins_sentence and not stands_as_name

@@ -3,8 +3,8 @@
     python scripts/bench/corrections.py --run RUN [--corrections 100] [OVERRIDE ...]
 
 It simulates a reviewer who replaces contractions: "do not" for "don't". Corrections are pairs of
-the run's dev split whose reference has a contraction, written out. The run that learns them is
-scored on such pairs of the test split and on its other pairs, beside the run that it starts from.
+the run's dev split whose reference has a contraction, written out. The run that learns them and
+the run that it starts from are both scored on such pairs of the test split, and on its other pairs.
 No run was trained on these splits. Overrides are passed to nmt.train.
 """
 
