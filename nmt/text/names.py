@@ -37,8 +37,6 @@ def may_be_name(word: str) -> bool:
 
 def is_name_inside_sentence(word: str) -> bool:
     """Whether a word has a capital and is a frequent word that is also a name, such as Rosa."""
-    if not word[0].isupper():  # most words, which are asked for one by one
-        return False
     name = POSSESSIVE.sub("", word)
     return name.istitle() and name.lower() in _read_names(_FREQUENT)
 

@@ -210,7 +210,10 @@ class SourceWords:
             begin, end = match.span()
             lower = match[0].lower()
             count = self.counts.get(lower, 0)
-            is_rare, is_frequent_name = count < _LEARNED_NAME, is_name_inside_sentence(match[0])
+            is_rare = count < _LEARNED_NAME
+            if not is_rare and lower == match[0]:  # most words
+                continue
+            is_frequent_name = is_name_inside_sentence(match[0])
             if lower == match[0].upper() or not (is_rare or is_frequent_name):
                 continue
             before = text[max(0, begin - _MAX_MARKS) : begin]
