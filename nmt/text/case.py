@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from unicodedata import category
 
+from nmt.text.names import ends_with_name, is_name, is_title
 from nmt.text.spans import ANY_SLOT
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 # Of a word, such as a number; a slot that a letter or another slot follows is that of a tag.
 _BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{ANY_SLOT}(?:(?!{ANY_SLOT})[\W\d_]|\Z)")
+_MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
@@ -28,25 +31,40 @@ def recognize_case(text: str) -> LetterCase:
     """Return the letter case of a sentence; a word or two may be capitals for other reasons."""
     if text == text.lower():
         return LetterCase.ORDINARY
-    words = _WORD.findall(text)
+    matches = list(_WORD.finditer(text))
+    words = [match[0] for match in matches]
     letters = "".join(words)
     is_upper = text.replace("ß", "SS") == text.upper()
     if is_upper and len(letters) > _SHORT and not _has_caseless(letters):
         return LetterCase.UPPER
     # The first word of every sentence has a capital, and so have initials.
-    others = [word for word in words[1:] if len(word) > 1]
-    capitalized = [word for word in others if word[0].isupper() and not word[1:].isupper()]
-    long_words = {word for word in others if len(word) > _SHORT}
-    # A few names do not make a title: "¿Conoce Tom a Mary?"
-    if (
+    others = [match for match in matches[1:] if len(match[0]) > 1]
+    # Names have capitals in any sentence: "¿Conoce Tom a Mary?"
+    is_title = (
         len(others) > 2
         and words[0][0].isupper()
-        and 4 * len(capitalized) >= 3 * len(others)
-        and long_words
+        and _are_capitalized(others)
+        and _are_capitalized([match for match in others if not _is_of_name(text, match)])
+    )
+    return LetterCase.TITLE if is_title else LetterCase.ORDINARY
+
+
+def _are_capitalized(matches: Sequence[re.Match[str]]) -> bool:
+    """Whether words have the capitals of a title: the long ones, and most of the others."""
+    words = [match[0] for match in matches]
+    capitalized = [word for word in words if word[0].isupper() and not word[1:].isupper()]
+    long_words = {word for word in words if len(word) > _SHORT}
+    return (
+        bool(long_words)
         and long_words.issubset(capitalized)
-    ):
-        return LetterCase.TITLE
-    return LetterCase.ORDINARY
+        and 4 * len(capitalized) >= 3 * len(words)
+    )
+
+
+def _is_of_name(text: str, word: re.Match[str]) -> bool:
+    """Whether a word is a first name, precedes one as Dr. does, or follows one."""
+    before = text[max(0, word.start() - _MAX_BEFORE) : word.start()]
+    return is_name(word[0]) or is_title(word[0]) or ends_with_name(before)
 
 
 def _has_caseless(letters: str) -> bool:

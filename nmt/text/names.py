@@ -12,6 +12,14 @@ _FILE = Path(__file__).with_name("names.txt")
 # Headings in the file. The first is followed by all names, up to the last heading; names that are
 # also ordinary words come after the second, and frequent words after the third.
 _NAMES, _WORDS, _FREQUENT = "# Spanish", "# Also words", "# Frequent words"
+# Titles, without their dots, and words for relatives: both precede names.
+TITLES = (
+    "sr sra srta d dña dr dra prof don doña señor señora señorita doctor doctora profesor "
+    "profesora tío tía mr mrs ms miss st sir lady senhor senhora herr frau monsieur madame mme "
+    "mlle signor signora"
+).split()
+_LONGEST_PARTICLE = 3  # letters, as of De and Los
+_OPENING_MARKS = "¿¡«“‘\"'([—–-"
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
 
@@ -39,6 +47,27 @@ def is_name_inside_sentence(word: str) -> bool:
     """Whether a word has a capital and is a frequent word that is also a name, such as Rosa."""
     name = POSSESSIVE.sub("", word)
     return name.istitle() and name.lower() in _read_names(_FREQUENT)
+
+
+def is_title(word: str) -> bool:
+    """Whether a word, such as Dr or señora, precedes a name."""
+    return word.removesuffix(".").lower() in TITLES
+
+
+def ends_with_name(text: str) -> bool:
+    """Whether a text ends with a name or a title, and a space; a family name may follow."""
+    words = text.split() if text[-1:].isspace() else []
+    for word in reversed(words):
+        bare = word.lstrip(_OPENING_MARKS)
+        if is_title(bare):
+            return True
+        if not (bare.istitle() and bare.isalpha()):
+            return False
+        if is_name(bare) or is_name_inside_sentence(bare):
+            return True
+        if len(bare) <= _LONGEST_PARTICLE:
+            return False
+    return False
 
 
 def is_laughter(word: str) -> bool:

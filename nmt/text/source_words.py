@@ -18,7 +18,14 @@ from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
 from nmt.text.final_marks import CLAUSE_MARKS, DASH, ELLIPSIS, SLASH, list_unusual_marks
 from nmt.text.known_words import KnownWords
-from nmt.text.names import is_laughter, is_name, is_name_inside_sentence, may_be_name
+from nmt.text.names import (
+    TITLES,
+    ends_with_name,
+    is_laughter,
+    is_name,
+    is_name_inside_sentence,
+    may_be_name,
+)
 from nmt.text.scripts import PLAIN_WORD, POSSESSIVE
 from nmt.text.spans import make_overlap_test
 
@@ -40,7 +47,7 @@ _NOT_BEFORE_NAME = (
 )
 # Words that precede a name also with a capital: titles, and the beginnings of letters.
 _BEFORE_NAME = (
-    r"Sra?\.|Srta\.|Dra?\.|D\.ª|Dña\.|Prof\.|Mrs?\.?|Ms\.?|Don|Doña|Señora?|Señorita|Tía|Tío|"
+    rf"(?:{'|'.join(map(str.capitalize, TITLES))})\.?|D\.ª|"
     "Hola|Gracias|Querid[oa]|Estimad[oa]|Adiós|Oye|Perdona|Dear|Hi|Hello|Thanks|Olá|Obrigad[oa]|"
     "Bonjour|Merci|Ch[eè]re?|Ciao|Grazie|Car[oa]"
 )
@@ -203,7 +210,7 @@ class SourceWords:
         """Yield where each unknown word begins and ends, and whether it begins a sentence.
 
         Names that are too rare for a model to know their translations are unknown, and so are words
-        that stand as names, such as Rosa.
+        that stand as names, such as Rosa, and rare ones after a name or a title: Luis Pérez.
         """
         is_kept, last_end = make_overlap_test(spans), 0
         for match in _WORD_OR_INITIALS.finditer(text):
@@ -222,7 +229,10 @@ class SourceWords:
             is_kept_name = is_name(name) or _has_inner_capital(match[0])
             is_unknown = not self._is_known(lower) or (is_rare and count > 0 and is_kept_name)
             follows = begin == last_end + 2 and text.startswith(", ", last_end)  # another name
-            stands_as_name = is_frequent_name and (follows or _MAY_PRECEDE_NAME.search(before))
+            is_family_name = is_rare and match[0].istitle() and ends_with_name(before)
+            stands_as_name = is_family_name or (
+                is_frequent_name and (follows or _MAY_PRECEDE_NAME.search(before))
+            )
             if (is_unknown or stands_as_name) and not is_kept(begin, end):
                 yield begin, end, begins_sentence and not stands_as_name
                 last_end = end

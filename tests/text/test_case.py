@@ -34,7 +34,10 @@ def test_capitals(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["How to Train Your Dragon", "Cien Años De Soledad", "Breaking News: Five Cats Escape"],
+    [
+        *("How to Train Your Dragon", "Cien Años De Soledad", "Breaking News: Five Cats Escape"),
+        "El Señor De Los Anillos",
+    ],
 )
 def test_titles(text: str) -> None:
     assert recognize_case(text) is LetterCase.TITLE
@@ -46,6 +49,7 @@ def test_titles(text: str) -> None:
         *("", "5", "I", "I'M", "NO", "OK.", "USA", "U.S.A.", SLOT, f"OK {SLOT}", "Ⓐ", "Ⅷ", "ß"),
         *("iPhone", "El iPhone", "La NASA lo sabe.", "Soy de EE. UU.", "McDonald", "Carlos IV"),
         *("¿Conoce Tom a Mary?", "Juan Pérez", "hola"),
+        *("La Dra. Ana López y el Dr. Luis Pérez.", "Visité Nueva York con Ana."),
         *(
             "我喜欢看NBA比赛。",
             "أحب مشاهدة NBA.",

@@ -214,6 +214,16 @@ def test_frequent_words_are_names_where_they_have_a_capital_inside_of_a_sentence
     assert known.correct("Vi a Rosa y a Leo.", []) == "Vi a Rosa y a Leo."
 
 
+def test_rare_words_after_names_and_titles_are_family_names() -> None:
+    words = SourceWords(COUNTS | {"pérez": 3, "cruz": 3, "tom": 99, "sr": 99, "la": 99, "vi": 99})
+    for text in ("Vi a Tom Pérez Cruz.", "¿Ana Pérez Cruz?", "vi al señor Pérez Cruz"):
+        assert "".join(names(words, text)).endswith("Pérez Cruz"), text
+    assert names(words, "Vi al Sr. Pérez y a Tom Cruz.") == ["Pérez", "Cruz"]
+    assert names(words, "Vi a Tom, Cruz.") == names(words, "Tom La Cruz") == []
+    assert names(words, "Vi la Cruz.") == names(words, "vi a tom cruz") == []
+    assert words.correct("Vi al Sr. Péres", []) == "Vi al Sr. Péres"
+
+
 def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:
     known = SourceWords({"rosa": 50, "pedro": 3, "pilar": 3, "vive": 9, "aquí": 9, "hola": 9})
     for name in ("Ana", "SOFÍA", "Sofia", "Bogotá", "jajaja", "Hahah"):
