@@ -202,6 +202,7 @@ class SegmentWriter:
             is_heading = segment.case is not LetterCase.ORDINARY
             text = copy_final_marks(segment.text, text, is_heading=is_heading)
         if count:
+            text = text[:begin] + segment.dates.remove_articles(text[begin:], segment.spans)
             text = restore_spans(space_slots(segment.text, text, segment.spans), spans)[0]
         begin_text = show_spans(prefix.text, spans)
         if text.startswith(begin_text):

@@ -16,6 +16,7 @@ from nmt.inference.spelling import Speller
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
+from nmt.text.measures import add_units
 from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -184,7 +185,8 @@ class SentenceReader:
             if is_around and not is_term(begin, end):
                 dates.append((begin, end))
                 del spans[first:last]
-        return sorted([*_join_ranges(text, spans), *dates])
+        joined = _join_ranges(text, spans)
+        return sorted([*add_units(text, joined, self._speller.reads_word), *dates])
 
     def _find_unspelled(self, text: str, stays: Sequence[Span]) -> list[Span]:
         """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.

@@ -30,6 +30,7 @@ _SIGNS = "".join(_SUBSTITUTES)
 # Stress, vowels and other marks on Latin, Greek, Cyrillic, Hebrew and Arabic letters.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
+_KNOWN_WORD = 10  # occurrences, from which on a model reads a word after a number
 _WORD_END = rf"(?:\w|{ANY_SLOT})"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
 _CLAUSE = (
@@ -108,6 +109,13 @@ class Speller:
     def find_short_forms(self, text: str) -> list[Replacement]:
         """Return the abbreviations and slashes of a sentence that are spelled as words."""
         return [*self._abbreviations.find(text), *self._slashes.find(text)]
+
+    def reads_word(self, text: str, begin: int, end: int) -> bool:
+        """Whether characters [begin, end) of a text are read as a word: a known or a short one."""
+        word = text[begin:end].lower()
+        if len(word) > 1 and self._words and self._words.counts.get(word, 0) >= _KNOWN_WORD:
+            return True
+        return any(form.begin == begin for form in self.find_short_forms(text))
 
     def spell(self, text: str) -> Spelling:
         """Return a text with slots as it is encoded."""

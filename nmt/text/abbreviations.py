@@ -23,7 +23,8 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
 _FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
 _NUMBER = rf"(?:\d|{ANY_SLOT})"  # its beginning or end
-_AFTER_CLOCK_TIME = rf"(?:(?<=[aà]s {_NUMBER}\s)|(?<=[aà]s {_NUMBER}{{2}}\s))"  # a las 8 h
+# a las 8 h, a la 1 h
+_AFTER_CLOCK_TIME = rf"(?:(?<=[aà]s {_NUMBER}\s)|(?<=[aà]s {_NUMBER}{{2}}\s)|(?<=a la {_NUMBER}\s))"
 # Not of "5 m/s", "2020 l'azienda" and "5 s. siguiente".
 _AFTER_UNIT = rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])"
 # Condition -> expressions before and after an abbreviation. "none" ignores letter case.

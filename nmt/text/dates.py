@@ -9,14 +9,14 @@ trainings do not learn them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
 from nmt.text.ordinals import OrdinalWriter
 from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
-from nmt.text.spans import make_overlap_test
+from nmt.text.spans import SLOTS, make_overlap_test
 
 
 class _Language(NamedTuple):
@@ -29,6 +29,7 @@ class _Language(NamedTuple):
     without_day: str
     to: str  # between the first and the last of several days
     both: str  # between two days
+    article: str = ""  # that dates with a day never have
 
 
 _LANGUAGES = {
@@ -58,6 +59,7 @@ _LANGUAGES = {
         "{month} {year}",
         "to",
         "and",
+        "the",
     ),
     "es": _Language(
         "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
@@ -99,7 +101,8 @@ _LANGUAGES = {
 }
 _PARTS = re.compile("DAYS|RANGE|MONTH|YEAR")
 _VERBS = {"MAY", "MARCH"}  # in a text in capitals
-_DAY = "(0?[1-9]|[12][0-9]|3[01])"
+_NUMBER = "(?:0?[1-9]|[12][0-9]|3[01])"
+_DAY = f"({_NUMBER})"
 _ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
 # Groups of an expression's part, if not one of its name.
 _GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY"))
@@ -154,7 +157,8 @@ class DateWriter:
         for match in self._any.finditer(text) if self._any else ():
             begin, end = match.span()
             days = self._two_days.match(text, begin)
-            if days and int(days[1]) >= int(days[3]):  # as in "we are 20 and 3 June"
+            numbers = _read_numbers(days[0]) if days else []
+            if days and numbers != sorted(set(numbers)):  # as in "we are 20 and 3 June"
                 begin = days.start(3)
             dates.append((begin, end))
         is_date = make_overlap_test(dates)
@@ -164,12 +168,31 @@ class DateWriter:
         """Return a date or ordinal in the other language; other texts, and capitals, stay."""
         if date.casefold() in self._kept:
             return date
+        found = self._parse(date)
+        if found is None:
+            return self._ordinals.write(date)
+        written = self._write(found)
+        return written.upper() if (found["MONTH"] or "").isupper() else written
+
+    def remove_articles(self, text: str, spans: Sequence[str]) -> str:
+        """Return a translation without the articles before its dates: "on the May 7" is wrong.
+
+        Args:
+            text: with slots.
+            spans: those of the source, by number of their slot.
+        """
+        article = self._target.article if self._target is not None else ""
+        for slot, span in zip(SLOTS, spans, strict=False):
+            if article and (self._parse(span) or {}).get("DAY"):
+                text = re.sub(rf"\b{article} (?={slot})", "", text, flags=re.IGNORECASE)
+        return text
+
+    def _parse(self, date: str) -> dict[str, str | None] | None:
+        """Return the parts of a date in the language of the sources; None if it is none."""
         for pattern, parts in self._patterns:
             if match := pattern.fullmatch(date):
-                found = dict(zip(parts, match.groups(), strict=True))
-                written = self._write(found)
-                return written.upper() if found["MONTH"].isupper() else written
-        return self._ordinals.write(date)
+                return dict(zip(parts, match.groups(), strict=True))
+        return None
 
     def _write(self, found: Mapping[str, str | None]) -> str:
         target = self._target
@@ -185,7 +208,8 @@ class DateWriter:
             ending = "." if "{day}." in form else ""
             joints = dict(zip(self._joints, (target.to, target.both), strict=True))
             joint = joints.get((found["JOINT"] or "").strip().lower().split(" ")[0])
-            days = f"{int(first)}{ending}{f' {joint} ' if joint else '–'}{days}"
+            firsts = ", ".join(f"{number}{ending}" for number in _read_numbers(first))
+            days = f"{firsts}{f' {joint} ' if joint else '–'}{days}"
         return form.format(day=days, month=name, year=year)
 
 
@@ -207,9 +231,14 @@ def _fill(pattern: str, month: str, joints: Iterable[str]) -> str:
 
 
 def _make_first(joints: Iterable[str]) -> str:
-    """Return the expression of the first of several days, and what joins it to the last."""
+    """Return the expression of the first of several days, and what joins them to the last."""
     joint = rf"\s(?:{'|'.join(joints)})(?:\s(?:{_ARTICLES}))?\s"
-    return rf"(?<!\d,\s){_DAY}{_ENDING}(\s?[-–]\s?|{joint})"
+    firsts = rf"((?:{_NUMBER}{_ENDING},\s){{0,3}}{_NUMBER})"
+    return rf"(?<!\d,\s){firsts}{_ENDING}(\s?[-–]\s?|{joint})"
+
+
+def _read_numbers(days: str) -> list[int]:
+    return list(map(int, re.findall(r"\d+", days)))
 
 
 def _list_groups(pattern: str) -> list[str]:

@@ -109,10 +109,10 @@ PATTERNS = {
     "private": "[\ue000-\uf8ff]",
 }
 SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
-# Words in which no span begins, so that "his/her/their" has no path and "amig@s" no mention.
+# Words in which no span begins: "his/her/their" and "Sr./Sra." have no path, "amig@s" no mention.
 # A colon after a word, a mark or a letter of another script begins no placeholder.
 WORD = (
-    f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
+    rf"[{_LETTER}]+(?:(?:['’/@-]|\./)[{_LETTER}]+)*:?"
     rf"|[”’»\"\]){UNSPACED_LETTERS}]:"
 )
 # Every span has one of these; most sentences do not, and need no search for spans.

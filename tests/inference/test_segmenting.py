@@ -342,13 +342,28 @@ def test_letter_case_is_recognised_and_rewritten_where_the_model_does_not_lower_
 
 
 def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
-    text = "Alles Gute zum Geburtstag, Lisa!"
+    text = "Alles Gute zum Geburtstag, Mutter!"
     for language, case in (("de", LetterCase.ORDINARY), ("es", LetterCase.TITLE)):
         [segment] = Segmenter(tokenizer, 63, language=language).segment(text).segments
         assert segment.case is case
 
 
 DATES = ("5 de mayo de 1990", "7 de junio de 2000")
+
+
+def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer) -> None:
+    words = SourceWords({"metros": 50, "pm": 50, "am": 9})
+    segmenter = Segmenter(slotted, 63, words=words, language="es", target_language="en")
+    for text, spans in (
+        ("Pon 200 g de sal y 5cl.", ("200 g", "5cl")),
+        ("Está a 5 m de aquí.", ("5",)),  # meters
+        ("Sale a las 8 am o 9 pm.", ("8 am", "9")),
+        ("Está a 5 km. de aquí.", ("5 km.",)),
+        ("Está a 5 km. Ven.", ("5 km",)),
+        ("Vi 5 gatos y 3 l'eau.", ("5", "3")),
+    ):
+        [segment, *_] = segmenter.segment(text).segments
+        assert segment.spans == spans, text
 
 
 def test_numbers_with_a_dash_between_them_are_one_span(slotted: Tokenizer) -> None:

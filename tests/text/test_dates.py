@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from written_dates import translate
 
 from nmt.text.dates import _LANGUAGES, NO_DATES, DateWriter
+from nmt.text.spans import SLOTS
 
 FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
 
@@ -35,7 +36,14 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("es", "en", "mayo de 2026, 32 de mayo", "May 2026, 32 de mayo"),
         ("es", "en", "Del 3 al 5 de mayo del 2026", "Del May 3 to 5, 2026"),
         ("es", "en", "3 y 5 DE MAYO, 3 – 5 de mayo", "MAY 3 AND 5, May 3–5"),
-        ("es", "en", "el 3 y el 5 de mayo; 3, 4 y 5 de mayo", "el May 3 and 5; 3, 4 y May 5"),
+        ("es", "en", "el 3 y el 5 de mayo; 3, 4 y 5 de mayo", "el May 3 and 5; May 3, 4 and 5"),
+        (
+            "es",
+            "en",
+            "Son 20, 3 y 5 de mayo; 1, 9, 2 y 3 de mayo",
+            "Son 20, 3 y May 5; 1, 9, 2 y May 3",
+        ),
+        ("de", "en", "am 3., 4. und 5. Mai", "am May 3, 4 and 5"),
         ("it", "en", "il 3 e il 7 maggio", "il May 3 and 7"),
         ("es", "en", "del 3 de mayo al 5 de junio", "del May 3 al June 5"),
         ("en", "es", "3rd to 5th of May, May 3-5, 1990", "3 al 5 de mayo, 3–5 de mayo de 1990"),
@@ -97,6 +105,18 @@ def test_every_date_comes_back(
     text = f"x {date}."
     assert [text[begin:end] for begin, end in writer.find(text)] == [date]
     assert DateWriter(target, source).write(writer.write(date)) == date
+
+
+def test_dates_have_no_article_in_english() -> None:
+    writer, date = DateWriter("es", "en"), "5 de mayo"
+    text = f"On the {SLOTS[0]}, the {SLOTS[1]} other {SLOTS[0]}"
+    expected = text.replace("the", "", 1).replace("  ", " ")
+    assert writer.remove_articles(text, [date, "5.º"]) == expected
+    assert writer.remove_articles(text, ["mayo de 1990", date]) == text.replace(
+        "the \ue001", "\ue001"
+    )
+    assert DateWriter("es", "fr").remove_articles(text, [date, date]) == text
+    assert NO_DATES.remove_articles(text, [date, date]) == text
 
 
 def test_other_texts_stay() -> None:

@@ -81,6 +81,7 @@ MARKED = [
     "⟦\ue005⟧ ⟦\uf000⟧",
     "⟦5⟧ c.c. de agua, a.C. d.c. p.ej. q.e.p.d. Ph.D. i.e. e.g. J.R.R. Tolkien",
     "Fin.Luego vino. Fin...luego ⟦🎉⟧",
+    "El Sr./Sra. Pérez, Tel./Fax: ⟦91 123 45 67⟧, ⟦./fax⟧",
     "Firma: ⟦____⟧ ⟦__/__/____⟧ ⟦=====⟧ ⟦---⟧ a y __b__ -- ...",
     "⟦$t(app.title)⟧ ⟦@:app.title⟧ ⟦<%= x %>⟧ Ácido ⟦é.txt⟧",
     "⟦192.168.0.1:80⟧ ⟦10:00-12:00⟧ ⟦±5⟧ ⟦−3⟧",

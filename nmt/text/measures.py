@@ -1,0 +1,34 @@
+"""Numbers with their units, which most languages write alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from nmt.text.spans import Span
+
+_NUMBER = re.compile(r"[+−~±-]?\d[\d.,]*")
+_UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|ha|am|pm|AM|PM)(?![\w'’/-])")  # after a number
+_MEASURE = re.compile(r"[\d.,]+\s?[A-Za-z]+")
+_ABBREVIATING_DOT = re.compile(r"\.(?=\s+[a-zà-öø-ÿ])")  # of "5 km. de aquí"
+
+
+def add_units(
+    text: str, spans: Iterable[Span], is_read: Callable[[str, int, int], bool]
+) -> Iterator[Span]:
+    """Yield kept spans, in which numbers have their units and the dots of these.
+
+    Args:
+        text: a sentence.
+        spans: characters [begin, end) of its kept spans, in order.
+        is_read: whether a model reads characters [begin, end) of a text as a word; then they are no
+            unit. Other units, such as km, are part of the spans already.
+    """
+    for begin, end in spans:
+        if _NUMBER.fullmatch(text, begin, end):
+            unit = _UNIT.match(text, end)
+            if unit and not is_read(text, *unit.span(1)):
+                end = unit.end()
+        if _MEASURE.fullmatch(text, begin, end) and _ABBREVIATING_DOT.match(text, end):
+            end += 1
+        yield begin, end

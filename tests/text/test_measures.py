@@ -1,0 +1,24 @@
+"""Numbers with their units."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.text.measures import add_units
+from nmt.text.spans import find_spans
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Pon 200 g de sal, 5cl y 3 m.", ["200 g", "5cl", "3"]),
+        ("a 5 km. de aquí, a 5 km.", ["5 km.", "5 km"]),
+        ("a 5 km. Ven", ["5 km"]),
+        ("200 g. de sal", ["200 g."]),
+        ("3 l'eau, 2 g/l, 5 gatos, 7 g2", ["3", "2", "5", "7", "g2"]),
+        ("www.a.es g", ["www.a.es"]),
+    ],
+)
+def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:
+    spans = add_units(text, find_spans(text), lambda text, begin, end: text[begin:end] == "m")
+    assert [text[begin:end] for begin, end in spans] == kept
