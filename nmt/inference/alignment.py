@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.lexicon import Lexicon
 from nmt.text.spans import SLOTS, Span
-
-Array = NDArray[Any]
 
 _DISCOUNT = 0.75  # of source tokens, by the attention that they receive from all positions
 _MIN_ATTENTION = 0.03  # added to attention, so that the lexicon can overrule it ...
@@ -46,7 +43,7 @@ class Aligner(NamedTuple):
             return self.lexicon.layer
         return layers - (2 if layers > 3 else 1)
 
-    def align(self, attention: Array, source: np.ndarray, target: np.ndarray) -> Array:
+    def align(self, attention: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Return how much each target token is aligned to each source token.
 
         Args:
@@ -67,7 +64,7 @@ class Aligner(NamedTuple):
 
 
 def measure_layers(
-    attentions: Sequence[Array],
+    attentions: Sequence[np.ndarray],
     sources: Sequence[np.ndarray],
     targets: Sequence[np.ndarray],
     lexicon: Lexicon,
@@ -90,7 +87,7 @@ def measure_layers(
     return int(agreement.argmax())
 
 
-def weigh_words(weights: Array, source: Array, target: Array) -> Array:
+def weigh_words(weights: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Turn weights between tokens into weights between words.
 
     The weight of a target and a source word is the sum over the tokens of the source word, and the

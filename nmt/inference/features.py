@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.contract import Engine, Hypothesis
@@ -15,8 +14,6 @@ from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
 from nmt.inference.word_links import link_words
 from nmt.text.spans import Span
-
-Array = NDArray[Any]
 
 # Features of a sentence, in order.
 SENTENCE_FEATURES = (
@@ -68,7 +65,7 @@ class WordFeatures(NamedTuple):
 class Features(NamedTuple):
     """A translation of a segment with its features."""
 
-    sentence: Array  # float64, one per `SENTENCE_FEATURES`
+    sentence: np.ndarray  # float64, one per `SENTENCE_FEATURES`
     words: list[WordFeatures]
 
 
@@ -125,9 +122,9 @@ def _extract_of_sentence(
     translation: Translation,
     tokenizer: Tokenizer,
     lexicon: Lexicon | None,
-    log_probs: Array,
-    weights: Array,
-) -> Array:
+    log_probs: np.ndarray,
+    weights: np.ndarray,
+) -> np.ndarray:
     """Return the `SENTENCE_FEATURES` of one hypothesis.
 
     Args:
@@ -190,8 +187,8 @@ def _extract_of_words(
     segment: Segment,
     translation: Translation,
     tokenizer: Tokenizer,
-    log_probs: Array,
-    weights: Array,
+    log_probs: np.ndarray,
+    weights: np.ndarray,
 ) -> list[WordFeatures]:
     """Return the words of a translation with their features and the source words they come from."""
     words = []

@@ -6,10 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translator
     from nmt.runs.folder import RunFolder
 
-Array = NDArray[Any]
 
 MIN_PAIRS = 50  # dev pairs that a fit needs
 _PAIRS = 750  # dev pairs that are used, each as it is and with a change
@@ -164,7 +162,9 @@ def fit_quality(
     return replace(model, word=Linear.fit_logistic(table, labels)) if len(table) else model
 
 
-def tabulate_words(samples: Sequence[ScoredTranslation], confidence: Array) -> tuple[Array, Array]:
+def tabulate_words(
+    samples: Sequence[ScoredTranslation], confidence: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the `WORD_FEATURES` [N, M] of all words, and whether the reference has each [N].
 
     Args:
@@ -180,7 +180,7 @@ def tabulate_words(samples: Sequence[ScoredTranslation], confidence: Array) -> t
     return np.array(rows), np.array(labels, np.float64)
 
 
-def fit_curve(predictions: Array, scores: Array) -> tuple[tuple[float, float], ...]:
+def fit_curve(predictions: np.ndarray, scores: np.ndarray) -> tuple[tuple[float, float], ...]:
     """Return a rising curve from predictions to mean scores: isotonic regression of means.
 
     Args:
@@ -319,7 +319,7 @@ def compare_with_log_probs(
     }
 
 
-def correlate(values: Array, scores: Array) -> Correlation:
+def correlate(values: np.ndarray, scores: np.ndarray) -> Correlation:
     """Return how well values tell scores, both [N]."""
     agreement, pairs = 0.0, 0
     for value, score in zip(values, scores, strict=True):  # one by one: N x N would fill memory
@@ -346,7 +346,7 @@ def rank_words(model: QualityModel, samples: Sequence[ScoredTranslation]) -> dic
     return {name: _area_under_curve(values, labels) for name, values in ranked.items()}
 
 
-def _area_under_curve(values: Array, labels: Array) -> float:
+def _area_under_curve(values: np.ndarray, labels: np.ndarray) -> float:
     """Return the area for values and labels [N], 0 or 1; ties count half."""
     _, ranks, counts = np.unique(values, return_inverse=True, return_counts=True)
     middles = np.cumsum(counts) - (counts - 1) / 2

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
@@ -27,8 +26,6 @@ from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
 
-Array = NDArray[Any]
-
 _VERSION = 1
 _RIDGE = 30.0  # pseudo-observations that pull the weights to 0
 _WIDEST = 4.0  # standard deviations: features beyond are cut
@@ -44,16 +41,16 @@ class Linear:
     weights: tuple[float, ...]
     bias: float
 
-    def predict(self, features: Array) -> Array:
+    def predict(self, features: np.ndarray) -> np.ndarray:
         """Return the prediction [N] for features [N, M]."""
         return self._scale(features) @ np.array(self.weights) + self.bias
 
-    def _scale(self, features: Array) -> Array:
+    def _scale(self, features: np.ndarray) -> np.ndarray:
         scaled = (features - np.array(self.means)) / np.array(self.deviations)
         return np.clip(scaled, -_WIDEST, _WIDEST)
 
     @classmethod
-    def fit(cls, features: Array, values: Array) -> Linear:
+    def fit(cls, features: np.ndarray, values: np.ndarray) -> Linear:
         """Fit by ridge regression.
 
         Args:
@@ -70,7 +67,7 @@ class Linear:
         return replace(empty, weights=tuple(weights.tolist()), bias=bias)
 
     @classmethod
-    def fit_logistic(cls, features: Array, labels: Array) -> Linear:
+    def fit_logistic(cls, features: np.ndarray, labels: np.ndarray) -> Linear:
         """Fit the log-odds of labels by penalized logistic regression, with Newton's method.
 
         Args:
@@ -89,7 +86,7 @@ class Linear:
         return replace(empty, weights=tuple(weights[:-1].tolist()), bias=float(weights[-1]))
 
     @classmethod
-    def unfitted(cls, features: Array) -> Linear:
+    def unfitted(cls, features: np.ndarray) -> Linear:
         """Return the scaling of features [N, M], with weights of 0."""
         deviations = features.std(0) + 1e-6
         zeros = (0.0,) * features.shape[1]
@@ -188,13 +185,13 @@ class QualityModel:
             )
         return replace(translation, confidence=confidence, words=words)
 
-    def score(self, features: Array) -> Array:
+    def score(self, features: np.ndarray) -> np.ndarray:
         """Return the confidence [N] of sentences with these features [N, M]."""
         knots, values = zip(*self.curve, strict=True)
         return np.interp(self.sentence.predict(features), knots, values)
 
 
-def sigmoid(values: Array) -> Array:
+def sigmoid(values: np.ndarray) -> np.ndarray:
     """Return probabilities for log-odds."""
     return 1 / (1 + np.exp(-np.clip(values, -30, 30)))
 

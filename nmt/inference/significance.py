@@ -17,11 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.inference.metrics import References, make_metrics
-
-Array = NDArray[Any]
 
 EXCHANGES = 50_000  # R; the smallest p-value is 1 / (R + 1)
 RATE = "rate"  # a "metric" that divides the first count by the second one, in percent
@@ -35,14 +32,14 @@ class Statistics(NamedTuple):
     """What a metric counts in each sentence of one system."""
 
     metric: str  # BLEU, chrF2++, TER or RATE
-    counts: Array  # [N, K]
+    counts: np.ndarray  # [N, K]
 
-    def score(self, sentences: Array | None = None) -> float:
+    def score(self, sentences: np.ndarray | None = None) -> float:
         """Return the score of all sentences, or of a selection: a boolean array [N]."""
         counts = self.counts if sentences is None else self.counts[sentences]
         return float(score_totals(self.metric, counts.sum(0)))
 
-    def score_each(self) -> Array:
+    def score_each(self) -> np.ndarray:
         """Return the score of each sentence [N]."""
         return score_totals(self.metric, self.counts)
 
@@ -87,19 +84,19 @@ def count_statistics(
     }
 
 
-def score_totals(metric: str, totals: Array) -> Array:
+def score_totals(metric: str, totals: np.ndarray) -> np.ndarray:
     """Return scores [...] of summed counts [..., K]; of metrics as sacreBLEU computes them."""
     scores = {"BLEU": _score_bleu, "chrF2++": _score_chrf, "TER": _score_rate, RATE: _score_rate}
     return scores[metric](totals)
 
 
-def _divide(numerator: Array, denominator: Array) -> Array:
+def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
     """Return the quotient; 0 where the denominator is 0."""
     safe = np.where(denominator > 0, denominator, 1)
     return np.where(denominator > 0, numerator / safe, 0.0)
 
 
-def _score_bleu(totals: Array) -> Array:
+def _score_bleu(totals: np.ndarray) -> np.ndarray:
     """BLEU with exponential smoothing (Chen & Cherry 2014, method 3)."""
     lengths, references = totals[..., 0], totals[..., 1]
     correct, total = totals[..., 2 : 2 + _ORDER], totals[..., 2 + _ORDER : 2 + 2 * _ORDER]
@@ -113,7 +110,7 @@ def _score_bleu(totals: Array) -> Array:
     return np.where(is_scored, 100 * penalty * mean, 0.0)
 
 
-def _score_chrf(totals: Array) -> Array:
+def _score_chrf(totals: np.ndarray) -> np.ndarray:
     """chrF2++ (Popović 2017): F-score of mean precision and recall over the n-gram orders."""
     outputs, references, matches = (totals[..., at::3] for at in range(3))
     valid = (outputs > 0) & (references > 0)
@@ -124,7 +121,7 @@ def _score_chrf(totals: Array) -> Array:
     return 100 * _divide((1 + factor) * precision * recall, factor * precision + recall)
 
 
-def _score_rate(totals: Array) -> Array:
+def _score_rate(totals: np.ndarray) -> np.ndarray:
     """The first count per unit of the second one, in percent; of TER, edits per reference word."""
     events, units = totals[..., 0], totals[..., 1]
     return 100 * np.where(units > 0, _divide(events, units), (events > 0).astype(float))
@@ -149,7 +146,7 @@ class Exchanges:
         self._copies = copies
         self._seed = seed
 
-    def chunks(self) -> Iterator[Array]:
+    def chunks(self) -> Iterator[np.ndarray]:
         """Yield which outputs are exchanged: [some of R, copies N], 0 or 1, in float32."""
         generator = np.random.default_rng(self._seed)
         for start in range(0, self.count, _CHUNK):
@@ -188,7 +185,7 @@ def compare_scores(first: Statistics, second: Statistics, exchanges: Exchanges) 
 def compare_selections(
     first: Statistics,
     second: Statistics,
-    selections: Array,
+    selections: np.ndarray,
     exchanges: Exchanges,
     *,
     contrasts: bool,
@@ -209,7 +206,7 @@ def compare_selections(
     bases = [masks @ each.counts for each in (first, second)]  # [selections, K]
     rests = [each.counts.sum(0) - base for each, base in zip((first, second), bases, strict=True)]
 
-    def differences(moved: Array, moved_outside: Array) -> Array:
+    def differences(moved: np.ndarray, moved_outside: np.ndarray) -> np.ndarray:
         """Return the statistic if these sums [..., selections, K] change sides."""
         inside = score_totals(metric, bases[1] - moved) - score_totals(metric, bases[0] + moved)
         if not contrasts:

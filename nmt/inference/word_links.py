@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
@@ -17,8 +16,6 @@ from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
 from nmt.text.spans import SLOTS, Span, find_spans
 from nmt.text.words import assign_to_words, find_words
-
-Array = NDArray[Any]
 
 _LINKED = 0.5  # a source word is linked if it has this share of the largest weight
 
@@ -73,7 +70,7 @@ def add_words(
 
 
 def link_words(
-    segment: Segment, translation: Translation, tokenizer: Tokenizer, weights: Array
+    segment: Segment, translation: Translation, tokenizer: Tokenizer, weights: np.ndarray
 ) -> list[LinkedWord]:
     """Return the words of a translation; a kept span is one word.
 
@@ -117,7 +114,7 @@ def make_word_test(reference: str) -> Callable[[str], bool]:
     return has
 
 
-def choose_sources(weights: Array, end: float) -> list[int]:
+def choose_sources(weights: np.ndarray, end: float) -> list[int]:
     """Return the source words that a target word comes from.
 
     Args:
@@ -146,7 +143,7 @@ def _join_kept(words: Sequence[Span], output_indices: Sequence[int], output: str
     return joined
 
 
-def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:
+def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], np.ndarray]:
     """Return the words of `Segment.full_text`, and the share of each token that belongs to each.
 
     The shares are [S - 1, words]; the tokens of a tag belong to no word.

@@ -26,7 +26,9 @@ from nmt.startup.quiet import quiet_start
 from nmt.text.cleaning import clean_text
 
 if TYPE_CHECKING:
-    from nmt.analysis.heads.alignment import Array, Method, SentencePair
+    import numpy as np
+
+    from nmt.analysis.heads.alignment import Method, SentencePair
     from nmt.inference.translator import Translator
 
 _SAMPLED = 256  # pairs by which a head is chosen
@@ -136,7 +138,7 @@ def weigh(
     pairs: Sequence[SentencePair],
     candidates: Sequence[Method],
     notes: Console,
-) -> Iterator[Array | None]:
+) -> Iterator[np.ndarray | None]:
     """Yield the weights [target words, source words + 1] of each pair: see `align`.
 
     Args:

@@ -11,7 +11,7 @@ from nmt.inference.translator import Translator
 from nmt.startup.memory import excluding_present_objects
 from nmt.training.coordination import Coordinator
 from nmt.training.display import Display
-from nmt.training.evaluations import Evaluations
+from nmt.training.evaluation_runner import EvaluationRunner
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
 from nmt.training.journal import Journal, RunJournal
@@ -75,7 +75,7 @@ class Trainer:
         self._recovery = OutOfMemoryRecovery(session)
         self._guard = Guard(session, self._get_batch)
         self._coordinator = Coordinator(session)
-        self._evaluations = Evaluations(
+        self._evaluation_runner = EvaluationRunner(
             session,
             schedule=self._schedule,
             coordinator=self._coordinator,
@@ -108,7 +108,7 @@ class Trainer:
     def _train(self) -> None:
         """Update until training is over, and report, evaluate and save in between."""
         session, schedule, position = self._session, self._schedule, self._position
-        guard, coordinator, evaluations = self._guard, self._coordinator, self._evaluations
+        guard, coordinator, runner = self._guard, self._coordinator, self._evaluation_runner
         window, display = self._window, Display(session.console, position.step)
         with (
             coordinator.receive_stop_signals(),
@@ -120,9 +120,9 @@ class Trainer:
             while not self._is_over():
                 # Where memory runs out, this shrinks the micro-batches and the loop tries again.
                 with self._recovery.recovering(self._saver, self._rewind):
-                    if schedule.is_complete(position) or evaluations.is_evaluation_due():
+                    if schedule.is_complete(position) or runner.is_evaluation_due():
                         # The run has ended, or memory ran out in the evaluation that was due.
-                        evaluations.evaluate()
+                        runner.evaluate()
                         continue
                     # Get the next batch.
                     self._enter_stage()
@@ -138,7 +138,7 @@ class Trainer:
                         callback.on_update(position.step)
                     # Guard. Results are read from the device only where something is due.
                     report_is_due = schedule.is_report_due(position)
-                    evaluation_is_due = evaluations.is_evaluation_due()
+                    evaluation_is_due = runner.is_evaluation_due()
                     attention_is_due = not evaluation_is_due and schedule.is_attention_due(position)
                     if (report_is_due or evaluation_is_due) and self._rewind_after_spike():
                         coordinator.exchange_clock_and_stop()
@@ -151,9 +151,9 @@ class Trainer:
                         self._report(rate, display)
                     # Evaluate and save.
                     if evaluation_is_due:
-                        evaluations.evaluate()
+                        runner.evaluate()
                     elif attention_is_due:
-                        evaluations.log_attention()
+                        runner.log_attention()
                     # A single process sees a stop signal after every update at no cost; several
                     # processes agree only at reports and evaluations.
                     if report_is_due or evaluation_is_due or session.process_group.processes == 1:
@@ -194,9 +194,9 @@ class Trainer:
 
     def _is_over(self) -> bool:
         if self._schedule.is_complete(self._position):
-            return self._evaluations.is_evaluated()
+            return self._evaluation_runner.is_evaluated()
         stops = self._coordinator.stop_signal is not None
-        return stops and not self._evaluations.is_evaluation_due()
+        return stops and not self._evaluation_runner.is_evaluation_due()
 
     def _get_batch(self, number: int, selection: RowSelection | None = None) -> tuple[Batch, float]:
         """Return the batch of an update, counted from 1, and its share of the dropout rates."""
@@ -247,6 +247,6 @@ class Trainer:
         self._position.shuffle, self._position.seconds = shuffle, seconds
         self._guard.reset()
         self._window.reset()
-        self._evaluations.restart()
+        self._evaluation_runner.restart()
         self._journal.rewind(self._position.step)
         self._coordinator.tick()

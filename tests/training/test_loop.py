@@ -25,7 +25,7 @@ from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
-from nmt.training.evaluations import Evaluations
+from nmt.training.evaluation_runner import EvaluationRunner
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
 from nmt.training.job import fit
@@ -388,7 +388,7 @@ def test_interruptions_take_a_bounded_share_of_the_time(
 
         def called(self: Any, *arguments: Any) -> Any:
             now[0] += seconds
-            if owner is Evaluations:
+            if owner is EvaluationRunner:
                 attended.append(self._position.step)
             return method(self, *arguments)
 
@@ -399,7 +399,7 @@ def test_interruptions_take_a_bounded_share_of_the_time(
     slow(OutOfMemoryRecovery, "update", 1)
     slow(Evaluator, "evaluate", 1.75)
     slow(Evaluator, "read_attention", 0.25)
-    slow(Evaluations, "log_attention", 0)
+    slow(EvaluationRunner, "log_attention", 0)
     settings = ("data.test=0", "training.evaluation_share=0.5", "training.max_steps=14")
     settings += ("training.evaluate_every=2", "training.attention_every=1")
     settings += ("training.jit_compile=off", "training.early_stopping=null")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from nmt.analysis.heads.alignment import SentencePair, align, find_links
@@ -14,16 +13,14 @@ from nmt.inference.translator import Translator
 from nmt.startup.progress import track
 from nmt.text.cleaning import clean_text
 
-Array = NDArray[Any]
-
 
 class Coverage(NamedTuple):
     """What translations leave out and add; arrays are by sentence [N]."""
 
-    omitted: Array  # source content words that no word of the translation is linked to
-    content: Array  # source content words
-    added: Array  # words of the translation that are linked to no source word
-    written: Array  # words of the translation
+    omitted: np.ndarray  # source content words that no word of the translation is linked to
+    content: np.ndarray  # source content words
+    added: np.ndarray  # words of the translation that are linked to no source word
+    written: np.ndarray  # words of the translation
     examples: Sequence[tuple[int, tuple[str, ...], tuple[str, ...]]]  # index, omitted, added words
 
     @property

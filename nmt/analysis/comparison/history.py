@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from nmt.analysis.comparison.slices import (
@@ -31,8 +30,6 @@ from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import DEV_OUTPUTS_FILE, RunFolder
 from nmt.startup.quiet import quiet_start
 
-Array = NDArray[Any]
-
 _MIN_EVALUATIONS = 2
 _MIN_SLICE = 10  # sentences of a kind that is listed
 MIN_RIGHT = 5  # sentences of a kind that are right at the end, for it to be ranked
@@ -46,26 +43,26 @@ class History:
     pairs: Sequence[Pair]
     steps: Sequence[int]
     outputs: Sequence[Sequence[str]]  # by evaluation
-    scores: Array  # METRIC [evaluations, N]
+    scores: np.ndarray  # METRIC [evaluations, N]
     threshold: float  # METRIC of a sentence that counts as right
 
     @cached_property
-    def right(self) -> Array:
+    def right(self) -> np.ndarray:
         """Whether each sentence was right after each evaluation [evaluations, N]."""
         return self.scores >= self.threshold
 
     @cached_property
-    def learned_at(self) -> Array:
+    def learned_at(self) -> np.ndarray:
         """The evaluation after which each sentence was first right [N]; -1: never."""
         return np.where(self.right.any(0), self.right.argmax(0), -1)
 
     @cached_property
-    def forgotten(self) -> Array:
+    def forgotten(self) -> np.ndarray:
         """Whether each sentence was right before, and not at the end [N]."""
         return self.right.any(0) & ~self.right[-1]
 
     @cached_property
-    def forgetting_events(self) -> Array:
+    def forgetting_events(self) -> np.ndarray:
         """How often each sentence was right and not at the next evaluation [N] (Toneva 2019)."""
         return (self.right[:-1] & ~self.right[1:]).sum(0)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.analysis.comparison.slices import Slice
 from nmt.inference.significance import (
@@ -18,8 +16,6 @@ from nmt.inference.significance import (
     compare_selections,
     correct_p_values,
 )
-
-Array = NDArray[Any]
 
 MIN_SENTENCES = 10  # sentences inside and outside of a slice that is tested
 ALPHA = 0.05  # a corrected p-value below it is significant
@@ -117,7 +113,7 @@ def _drop_explained(
     first: Statistics,
     second: Statistics,
     results: Sequence[SliceResult],
-    free: Array,
+    free: np.ndarray,
     number_of_tests: int,
     exchanges: int,
 ) -> list[SliceResult]:

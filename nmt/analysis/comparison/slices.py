@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
@@ -24,8 +23,6 @@ from nmt.text.scripts import primary_subtag
 from nmt.text.sentences import split_sentences
 from nmt.text.spans import find_spans
 from nmt.text.words import find_words, split_words_and_letters
-
-Array = NDArray[Any]
 
 FREQUENCIES = (0, 1, 10, 100, 1000, 10_000)  # occurrences in training: lower bounds of the classes
 _LENGTHS = (0, 5, 10, 20, math.inf)  # words: bounds of the classes of source length
@@ -72,7 +69,7 @@ class Slice(NamedTuple):
 
     name: str  # completes "where ...": "the source has numbers"
     family: str  # what slices of one kind share: "source length"
-    members: Array  # boolean [N]
+    members: np.ndarray  # boolean [N]
 
     @property
     def size(self) -> int:
@@ -255,7 +252,7 @@ def _have_words(
     references: Sequence[str],
     languages: tuple[str, str],
     table: Mapping[str, str],
-) -> Array:
+) -> np.ndarray:
     """Return whether each source has a word of the table [N].
 
     If the table lacks the language of the sources, references are searched.

@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.model.contract import Model
 from nmt.runs.building import choose_weights
 from nmt.runs.folder import RunFolder
-
-Array = NDArray[Any]
 
 _SILENT = 1e-3  # of the median norm of a layer: a head below it writes next to nothing
 
@@ -68,7 +65,7 @@ def compare_weights(first: RunFolder, second: RunFolder) -> WeightDifference | N
 
 
 def compare_arrays(
-    first: Mapping[str, Array], second: Mapping[str, Array]
+    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]
 ) -> WeightDifference | None:
     """Return how arrays differ; None: their names or shapes do."""
     shapes = [{name: each.shape for name, each in arrays.items()} for arrays in (first, second)]

@@ -6,16 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.analysis.comparison.slices import frequency_classes, list_words
 from nmt.inference.significance import correct_p_values, sign_test
 from nmt.text.words import find_words
-
-Array = NDArray[Any]
 
 _ORDERS = (1, 2, 3)  # words of an n-gram
 _MIN_LEAD = 3  # sentences by which one system leads, for an n-gram that is listed

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.analysis.heads.statistics import diagonal, entropy
 from nmt.inference.alignment import weigh_words
@@ -15,7 +14,6 @@ from nmt.inference.translator import Translator
 from nmt.text.spans import Span
 from nmt.text.words import assign_to_words, find_words
 
-Array = NDArray[Any]
 Links = frozenset[tuple[int, int]]  # (source word, target word), from 0
 
 _BATCH = 64  # pairs whose attention is in memory at once
@@ -67,7 +65,7 @@ def list_methods(layers: int, heads: int, *, shifted: bool) -> list[Method]:
     return [*methods, Method(None, None, shifted)]
 
 
-def weigh_rows(cross: Array, source: Array, target: Array) -> Array:
+def weigh_rows(cross: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return the weights between words of both rows of each target token.
 
     Args:
@@ -85,24 +83,26 @@ def weigh_rows(cross: Array, source: Array, target: Array) -> Array:
     return np.stack([written, read])
 
 
-def align(translator: Translator, pairs: Sequence[SentencePair]) -> Iterator[Array | None]:
+def align(translator: Translator, pairs: Sequence[SentencePair]) -> Iterator[np.ndarray | None]:
     """Yield the weights between words by `Engine.align`, pair by pair: see `weigh_words`.
 
     They are None for a pair that cannot be aligned: one side has no words, or more tokens than the
     model has positions.
     """
 
-    def weigh(fitting: Sequence[tuple[str, str]]) -> list[Array]:
+    def weigh(fitting: Sequence[tuple[str, str]]) -> list[np.ndarray]:
         size = translator.decoding.batch_size
         return align_pairs(translator.engine, translator.tokenizer, fitting, batch_size=size)
 
     return _align(translator, pairs, weigh, weigh_words)
 
 
-def align_heads(translator: Translator, pairs: Sequence[SentencePair]) -> Iterator[Array | None]:
+def align_heads(
+    translator: Translator, pairs: Sequence[SentencePair]
+) -> Iterator[np.ndarray | None]:
     """Yield `weigh_rows` of the attention of every head, pair by pair; None as `align`."""
 
-    def weigh(fitting: Sequence[tuple[str, str]]) -> list[Array]:
+    def weigh(fitting: Sequence[tuple[str, str]]) -> list[np.ndarray]:
         return [attention.cross for attention in translator.attentions(fitting)]
 
     return _align(translator, pairs, weigh, weigh_rows)
@@ -111,9 +111,9 @@ def align_heads(translator: Translator, pairs: Sequence[SentencePair]) -> Iterat
 def _align(
     translator: Translator,
     pairs: Sequence[SentencePair],
-    weigh_tokens: Callable[[Sequence[tuple[str, str]]], list[Array]],
-    to_words: Callable[[Array, Array, Array], Array],
-) -> Iterator[Array | None]:
+    weigh_tokens: Callable[[Sequence[tuple[str, str]]], list[np.ndarray]],
+    to_words: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+) -> Iterator[np.ndarray | None]:
     tokenizer = translator.tokenizer
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
@@ -136,14 +136,14 @@ def _align(
             )
 
 
-def select(weights: Array, method: Method) -> Array:
+def select(weights: np.ndarray, method: Method) -> np.ndarray:
     """Return one method's weights [target words, source words + 1] out of `weigh_rows`."""
     layers = weights[int(method.shifted)]  # [layers, H, target words, source words + 1]
     heads = layers.mean(0) if method.layer is None else layers[method.layer - 1]
     return heads.mean(0) if method.head is None else heads[method.head - 1]
 
 
-def find_links(weights: Array) -> Links:
+def find_links(weights: np.ndarray) -> Links:
     """Link every target word to the source word with the largest weight.
 
     A word whose largest weight is on EOS gets no link.
@@ -166,7 +166,7 @@ def format_links(links: Links) -> str:
     return " ".join(f"{s}-{t}" for s, t in sorted(links, key=lambda link: link[::-1]))
 
 
-def information(weights: Array) -> float:
+def information(weights: np.ndarray) -> float:
     """Return the mutual information of target and source word in nats.
 
     It is the entropy of the mean row minus the mean entropy of a row: large if every row is sure of
@@ -179,7 +179,7 @@ def information(weights: Array) -> float:
     return float(entropy(weights.mean(0)) - entropy(weights).mean())
 
 
-def choose_most_informative(pairs: Iterable[Array], candidates: Sequence[Method]) -> Method:
+def choose_most_informative(pairs: Iterable[np.ndarray], candidates: Sequence[Method]) -> Method:
     """Return the method with the largest mean `information`; manual alignments are not needed.
 
     Args:

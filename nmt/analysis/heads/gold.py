@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nmt.analysis.heads.alignment import (
-    Array,
     Links,
     Method,
     SentencePair,
@@ -133,7 +134,7 @@ class Comparison:
     """
 
     def __init__(
-        self, gold: Sequence[Gold], weights: Sequence[Array], aligned: Sequence[Array]
+        self, gold: Sequence[Gold], weights: Sequence[np.ndarray], aligned: Sequence[np.ndarray]
     ) -> None:
         self._weights = weights
         _, self.layers, self.heads = weights[0].shape[:3]

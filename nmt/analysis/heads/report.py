@@ -20,7 +20,7 @@ from nmt.analysis.heads.ablation import (
     plan_pruning,
     prune,
 )
-from nmt.analysis.heads.statistics import Array, Means, find_most_like, name_role
+from nmt.analysis.heads.statistics import Means, find_most_like, name_role
 from nmt.analysis.pictures.grids import Grid, Row, draw_grids
 from nmt.analysis.tables import Listing
 from nmt.data.splitting import Pair
@@ -189,7 +189,7 @@ class HeadReport:
             for layer in range(layers)
         ]
 
-    def _loss_increases(self, kind: str) -> Array:
+    def _loss_increases(self, kind: str) -> np.ndarray:
         increases = np.full(self._shape(kind), np.nan)
         if self.ablation is not None:
             for head in self.ablation.without:

@@ -9,29 +9,25 @@ and is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmt.inference.results import Attention
 from nmt.model.contract import AttentionKind
 
-Array = NDArray[Any]
-
 MAJORITY = 0.5  # a head with more than this share of its weight on one position is named after it
 BROAD = 0.75  # a head is broad above this share of the maximal entropy
 
-Sums = dict[tuple[str, str], tuple[Array, int]]  # (kind, measure) -> (sum over rows, rows)
-Means = dict[str, dict[str, Array]]  # kind -> measure -> mean over rows
+Sums = dict[tuple[str, str], tuple[np.ndarray, int]]  # (kind, measure) -> (sum over rows, rows)
+Means = dict[str, dict[str, np.ndarray]]  # kind -> measure -> mean over rows
 
 
-def entropy(weights: Array) -> Array:
+def entropy(weights: np.ndarray) -> np.ndarray:
     """Return the entropy in nats of distributions over the last axis: [..., S] -> [...]."""
     return -np.sum(weights * np.log(np.where(weights > 0, weights, 1)), axis=-1)
 
 
-def divergence(weights: Array) -> Array:
+def divergence(weights: np.ndarray) -> np.ndarray:
     """Return the Jensen–Shannon divergence of any two heads of a layer, row by row.
 
     Clark et al. 2019 (What Does BERT Look At?, section 6) compare heads by it: 0 for equal rows,
@@ -49,7 +45,7 @@ def divergence(weights: Array) -> Array:
     return np.maximum(entropy((first + second) / 2) - mean, 0)  # rounding may give less than 0
 
 
-def diagonal(length: int, width: int) -> NDArray[np.int64]:
+def diagonal(length: int, width: int) -> np.ndarray:
     """Return the column at the same relative position as each row.
 
     The middle of row t lies at (t + 1/2) / T of the rows; the column covers that position.
@@ -61,7 +57,7 @@ def diagonal(length: int, width: int) -> NDArray[np.int64]:
     return (2 * np.arange(length) + 1) * width // (2 * length)
 
 
-def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
+def measure(weights: np.ndarray, kind: AttentionKind) -> dict[str, np.ndarray]:
     """Measure each row that can attend to more than one position.
 
     Args:
@@ -174,7 +170,7 @@ def name_role(kind: AttentionKind, values: dict[str, float]) -> str:
     return "broad" if values["entropy_share"] > BROAD else "mixed"
 
 
-def find_most_like(divergences: Array) -> list[tuple[int, float] | None]:
+def find_most_like(divergences: np.ndarray) -> list[tuple[int, float] | None]:
     """Return the index of the head most like each head, and their divergence; None for a sole head.
 
     Args:

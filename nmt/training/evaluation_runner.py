@@ -15,8 +15,8 @@ from nmt.training.schedule import TrainingSchedule
 from nmt.training.session import Session
 
 
-class Evaluations:
-    """Evaluates and logs attention, at most for the share of the time that is configured.
+class EvaluationRunner:
+    """Runs evaluations and attention logs, at most for the share of the time that is configured.
 
     Args:
         session: the run.

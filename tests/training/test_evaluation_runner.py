@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nmt.training.cadence import Cadence
-from nmt.training.evaluations import Evaluations
+from nmt.training.evaluation_runner import EvaluationRunner
 from nmt.training.position import Position
 from nmt.training.saver import Saver
 
@@ -28,7 +28,9 @@ def test_without_a_share_a_resumed_run_is_evaluated_as_configured(
     position = Position(step=3480, evaluation_cadence=cadence, attention_cadence=cadence)
     others: Any = dict.fromkeys(("schedule", "guard", "evaluator", "saver", "journal"))
     coordinator: Any = SimpleNamespace(advance_shared_clock=lambda: 0.0)
-    Evaluations(make_session(position, evaluation_share=share), coordinator=coordinator, **others)
+    EvaluationRunner(
+        make_session(position, evaluation_share=share), coordinator=coordinator, **others
+    )
     assert position.evaluation_cadence == (cadence if kept else Cadence())
     assert position.attention_cadence == (cadence if kept else Cadence())
 
@@ -40,7 +42,9 @@ def test_a_run_resumed_with_another_interval_is_evaluated_in_that_one(
     position = Position(step=3480, evaluation_cadence=Cadence(3000, 6000, every))
     others: Any = dict.fromkeys(("schedule", "guard", "evaluator", "saver", "journal"))
     coordinator: Any = SimpleNamespace(advance_shared_clock=lambda: 0.0)
-    Evaluations(make_session(position, evaluation_share=0.1), coordinator=coordinator, **others)
+    EvaluationRunner(
+        make_session(position, evaluation_share=0.1), coordinator=coordinator, **others
+    )
     assert position.evaluation_cadence.is_due(4000, 1000) != kept
 
 
