@@ -46,6 +46,8 @@ class TrainingConfig:
     new_vocabulary: bool | None = MISSING
     # Largest number of lines that a new tokenizer is trained on.
     tokenizer_lines: Annotated[int, at_least(2)] = MISSING
+    # Of tokens, in a new run. cooccurrence: from the tokens beside them and in the same pairs.
+    initial_embeddings: Annotated[str, one_of("cooccurrence", "random")] = MISSING
     freeze: list[str] = MISSING  # name patterns of weights that are not trained
     # Devices that share an update. auto: all GPUs of this machine, or its CPU | a number of GPUs,
     # or of virtual devices on the CPU, for rehearsals | multiworker: the processes that TF_CONFIG

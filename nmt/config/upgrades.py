@@ -22,6 +22,7 @@ LATER_KEYS: dict[str, dict[str, Any]] = {
         "dropout_warmup_epochs": 0,
         "evaluation_share": None,
         "freeze": [],
+        "initial_embeddings": "random",
         "max_skipped": 30,
         "max_update_tokens": None,
         "new_vocabulary": False,

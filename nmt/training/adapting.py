@@ -9,14 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from nmt.config import Config
+from nmt.data.batches import BatchPlan
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.errors import UserError, suggest
 from nmt.model.contract import Model
 from nmt.runs.building import assign_weights, choose_weights
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
+from nmt.training.initial_embeddings import TABLE, initialize_embeddings
+from nmt.training.process_group import ProcessGroup
 
-TABLE, BIAS = "embedding/table", "embedding/bias"  # rows: pieces of the vocabulary
+BIAS = "embedding/bias"  # rows: pieces of the vocabulary, as in `TABLE`
 
 
 def initialize_weights(
@@ -24,11 +27,11 @@ def initialize_weights(
     config: Config,
     run: RunFolder,
     tokenizer: Tokenizer,
+    plan: BatchPlan,
+    process_group: ProcessGroup,
     log: Callable[[str], object],
-    *,
-    writes: bool,
 ) -> None:
-    """Load the initial weights of a model, add its adapters, and freeze weights.
+    """Load or compute the initial weights of a model, add its adapters, and freeze weights.
 
     Frozen weights are stored once, in the run's folder; checkpoints do not contain them.
 
@@ -37,15 +40,19 @@ def initialize_weights(
         config: the configuration of the run, new or resumed.
         run: the run's folder.
         tokenizer: the run's tokenizer.
+        plan: the batches of the first stage.
+        process_group: the main process stores frozen weights.
         log: called with the origin of the weights.
-        writes: whether this process stores frozen weights.
 
     Raises:
         UserError: the weights of the source run do not fit, or the stored frozen ones are damaged.
     """
     training = config.training
-    if training.resume is None and training.start_from is not None:
-        log(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
+    if training.resume is None:
+        if training.start_from is not None:
+            log(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
+        elif training.initial_embeddings == "cooccurrence":
+            log(initialize_embeddings(model, plan, process_group))
     if config.model.lora_rank is not None:
         try:
             model.add_adapters(config.model.lora_rank, config.model.lora_on)
@@ -58,7 +65,7 @@ def initialize_weights(
         return
     path = run.checkpoints.start
     if training.resume is None:
-        if writes:
+        if process_group.is_main_process:
             write_arrays(path, {f"model/{name}": np.asarray(w) for name, w in frozen.items()}, {})
     else:
         arrays = run.checkpoints.read_start()

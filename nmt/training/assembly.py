@@ -57,10 +57,9 @@ def make_trainer(
     planned, stages = _plan_stages(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
-    writes = process_group.is_main_process
-    initialize_weights(model, config, folder, tokenizer, console.print, writes=writes)
+    initialize_weights(model, config, folder, tokenizer, stages[0], process_group, console.print)
     step, sized = make_step_within_memory(model, planned, stages, process_group, components)
-    if sized != config and writes:
+    if sized != config and process_group.is_main_process:
         folder.write_config(sized)
     console.print(describe_choices(sized))
     summary = describe(sized, stages, model, components.names.get("model"))

@@ -21,8 +21,9 @@ from nmt.runs.checkpoint import read_arrays
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 from nmt.train import tabulate
-from nmt.training.adapting import BIAS, TABLE, freeze, transfer_rows
+from nmt.training.adapting import BIAS, freeze, transfer_rows
 from nmt.training.defaults import START_SHARE, default_learning_rate
+from nmt.training.initial_embeddings import TABLE
 from nmt.training.job import Run
 
 if TYPE_CHECKING:
