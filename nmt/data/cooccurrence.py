@@ -37,7 +37,7 @@ def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> 
         ],
         format="csr",
     )
-    rank = min(width, vocabulary_size - 1)
+    rank = min(width, vocabulary_size)
     vectors, spectrum = _decompose(matrix, rank)
     vectors = vectors * spectrum**_SPECTRUM_POWER
     # A random rotation gives every dimension the same share of the leading ones.
@@ -82,8 +82,9 @@ def _weigh(counts: sparse.csr_matrix) -> sparse.csr_matrix:
     contexts = np.asarray(counts.sum(axis=0)).ravel() ** _CONTEXT_POWER
     expected = tokens[cells.row] * (contexts / contexts.sum())[cells.col]
     information = np.log(cells.data / expected)
-    kept = information > 0
-    return sparse.csr_matrix((information[kept], (cells.row[kept], cells.col[kept])), counts.shape)
+    positive = information > 0
+    positions = cells.row[positive], cells.col[positive]
+    return sparse.csr_matrix((information[positive], positions), counts.shape)
 
 
 def _decompose(matrix: sparse.csr_matrix, rank: int) -> tuple[np.ndarray, np.ndarray]:
