@@ -23,7 +23,7 @@ _EXTRA, _ITERATIONS = 16, 3  # of the randomised decomposition
 
 
 def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> np.ndarray:
-    """Return vectors of length 1, float32 [V, D], zeros for tokens that do not occur.
+    """Return vectors of length 1, float32 [V, D]; zeros for tokens that co-occur with none.
 
     Args:
         sides: the sources and targets of the same pairs.
@@ -45,7 +45,7 @@ def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> 
     rotation = np.linalg.qr(generator.normal(size=(width, width)))[0][:rank]
     vectors = vectors @ rotation.astype(np.float32)
     occurs = np.diff(matrix.indptr) > 0
-    vectors[occurs] -= vectors[occurs].mean(axis=0)
+    vectors[occurs] -= vectors[occurs].sum(axis=0) / max(1, occurs.sum())
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.where(occurs[:, None] & (norms > 0), vectors / np.maximum(norms, 1e-9), 0)
 
@@ -77,6 +77,8 @@ def _count_in_pairs(sides: Sequence[Side], size: int) -> sparse.csr_matrix:
 
 def _weigh(counts: sparse.csr_matrix) -> sparse.csr_matrix:
     """Return the positive pointwise mutual information of tokens and contexts, float32 [V, V]."""
+    if not counts.nnz:
+        return counts
     cells = counts.tocoo()
     tokens = np.asarray(counts.sum(axis=1)).ravel()
     contexts = np.asarray(counts.sum(axis=0)).ravel() ** _CONTEXT_POWER

@@ -29,6 +29,7 @@ from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left, is_unspaced_let
 _KEPT_TAGS = frozenset("code kbd math output samp svg var".split())
 _SKIPPED = frozenset("audio canvas iframe object pre script style textarea video".split())
 _TRANSLATED_ATTRIBUTES = frozenset("alt title placeholder aria-label".split())
+_CHOICE = re.compile(r"<input\b[^>]*\btype=[\"']?(?:checkbox|radio)\b", re.IGNORECASE)
 # Others, of some tags only.
 _TRANSLATED_IN = {
     "label": re.compile("<(?:optgroup|option|track)", re.IGNORECASE),
@@ -118,6 +119,7 @@ class HtmlDocument:
                 if token.name not in ("script", "style"):
                     yield from self._find_attributes(i)
                 is_inline = token.name in INLINE | EMPTY | _KEPT_TAGS or token.name == "br"
+                is_inline = is_inline and not _CHOICE.match(self._raw[i])
             if is_inline:
                 run.append((i, end))
             else:

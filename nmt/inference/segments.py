@@ -202,7 +202,13 @@ class SegmentWriter:
             is_heading = segment.case is not LetterCase.ORDINARY
             text = copy_final_marks(segment.text, text, is_heading=is_heading)
         if count:
-            text = text[:begin] + segment.dates.remove_articles(text[begin:], segment.spans)
+            written = segment.dates.remove_articles(segment.text, text[begin:], segment.spans)
+            text = text[:begin] + written
+            # The dot of an abbreviated unit is also a full stop.
+            spans = tuple(
+                span.removesuffix(".") if f"{slot}." in text else span
+                for slot, span in zip(SLOTS, spans, strict=False)
+            )
             text = restore_spans(space_slots(segment.text, text, segment.spans), spans)[0]
         begin_text = show_spans(prefix.text, spans)
         if text.startswith(begin_text):

@@ -176,7 +176,8 @@ class SentenceReader:
         """
         spans, dates = list(find_spans(text)), list[Span]()
         found = self.dates.find(text)
-        terms = self._glossary.find(text) if found and self._glossary is not None else []
+        has_spans = bool(spans or found)
+        terms = self._glossary.find(text) if has_spans and self._glossary is not None else []
         is_term = make_overlap_test([(match.begin, match.end) for match in terms])
         for begin, end in found:
             first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
@@ -185,8 +186,11 @@ class SentenceReader:
             if is_around and not is_term(begin, end):
                 dates.append((begin, end))
                 del spans[first:last]
-        joined = _join_ranges(text, spans)
-        return sorted([*add_units(text, joined, self._speller.reads_word), *dates])
+
+        def is_read(text: str, begin: int, end: int) -> bool:
+            return is_term(begin, end) or self._speller.is_word_or_short_form(text, begin, end)
+
+        return sorted([*add_units(text, _join_ranges(text, spans), is_read), *dates])
 
     def _find_unspelled(self, text: str, stays: Sequence[Span]) -> list[Span]:
         """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.

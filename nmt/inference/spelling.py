@@ -110,10 +110,15 @@ class Speller:
         """Return the abbreviations and slashes of a sentence that are spelled as words."""
         return [*self._abbreviations.find(text), *self._slashes.find(text)]
 
-    def reads_word(self, text: str, begin: int, end: int) -> bool:
-        """Whether characters [begin, end) of a text are read as a word: a known or a short one."""
+    def is_word_or_short_form(self, text: str, begin: int, end: int) -> bool:
+        """Whether characters [begin, end) of a text are a known word or a short form of words.
+
+        Where words are not known, all are; a single letter is none.
+        """
         word = text[begin:end].lower()
-        if len(word) > 1 and self._words and self._words.counts.get(word, 0) >= _KNOWN_WORD:
+        if self._words is None:
+            return True
+        if len(word) > 1 and self._words.counts.get(word, 0) >= _KNOWN_WORD:
             return True
         return any(form.begin == begin for form in self.find_short_forms(text))
 

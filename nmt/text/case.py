@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 from unicodedata import category
 
-from nmt.text.names import ends_with_name, is_name, is_title
+from nmt.text.names import ends_with_name, is_honorific, is_name
 from nmt.text.spans import ANY_SLOT
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -62,9 +62,9 @@ def _are_capitalized(matches: Sequence[re.Match[str]]) -> bool:
 
 
 def _is_of_name(text: str, word: re.Match[str]) -> bool:
-    """Whether a word is a first name, precedes one as Dr. does, or follows one."""
+    """Whether a word is a name, an honorific, or follows one of these."""
     before = text[max(0, word.start() - _MAX_BEFORE) : word.start()]
-    return is_name(word[0]) or is_title(word[0]) or ends_with_name(before)
+    return is_name(word[0]) or is_honorific(word[0]) or ends_with_name(before)
 
 
 def _has_caseless(letters: str) -> bool:

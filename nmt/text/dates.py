@@ -107,7 +107,7 @@ _ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
 # Groups of an expression's part, if not one of its name.
 _GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY"))
 _YEAR = "([12][0-9]{3})"
-_ARTICLES = "el|il|le|o|the"  # of the last of several days
+_ARTICLES = "el|il|le|o|der|den|am|the"  # of a date
 
 
 class DateWriter:
@@ -174,17 +174,25 @@ class DateWriter:
         written = self._write(found)
         return written.upper() if (found["MONTH"] or "").isupper() else written
 
-    def remove_articles(self, text: str, spans: Sequence[str]) -> str:
+    def remove_articles(self, source: str, text: str, spans: Sequence[str]) -> str:
         """Return a translation without the articles before its dates: "on the May 7" is wrong.
 
+        An article stays if the date may belong to a noun after it, as in "the May 7 meeting": where
+        the source has none before the date.
+
         Args:
-            text: with slots.
+            source: with slots.
+            text: its translation, with slots.
             spans: those of the source, by number of their slot.
         """
         article = self._target.article if self._target is not None else ""
         for slot, span in zip(SLOTS, spans, strict=False):
-            if article and (self._parse(span) or {}).get("DAY"):
-                text = re.sub(rf"\b{article} (?={slot})", "", text, flags=re.IGNORECASE)
+            is_kept = span.casefold() in self._kept
+            if not article or is_kept or not (self._parse(span) or {}).get("DAY"):
+                continue
+            has_article = re.search(rf"\b(?:{_ARTICLES})\s{slot}", source, re.IGNORECASE)
+            end = "" if has_article else r"(?! [^\W\d_])"
+            text = re.sub(rf"\b{article} (?={slot}{end})", "", text, flags=re.IGNORECASE)
         return text
 
     def _parse(self, date: str) -> dict[str, str | None] | None:
@@ -207,7 +215,7 @@ class DateWriter:
         if first := found.get("FIRST"):
             ending = "." if "{day}." in form else ""
             joints = dict(zip(self._joints, (target.to, target.both), strict=True))
-            joint = joints.get((found["JOINT"] or "").strip().lower().split(" ")[0])
+            joint = joints.get((found["JOINT"] or "").strip(" ,").lower().split(" ")[0])
             firsts = ", ".join(f"{number}{ending}" for number in _read_numbers(first))
             days = f"{firsts}{f' {joint} ' if joint else '–'}{days}"
         return form.format(day=days, month=name, year=year)
@@ -232,8 +240,8 @@ def _fill(pattern: str, month: str, joints: Iterable[str]) -> str:
 
 def _make_first(joints: Iterable[str]) -> str:
     """Return the expression of the first of several days, and what joins them to the last."""
-    joint = rf"\s(?:{'|'.join(joints)})(?:\s(?:{_ARTICLES}))?\s"
-    firsts = rf"((?:{_NUMBER}{_ENDING},\s){{0,3}}{_NUMBER})"
+    joint = rf",?\s(?:{'|'.join(joints)})(?:\s(?:{_ARTICLES}))?\s"
+    firsts = rf"((?:{_NUMBER}{_ENDING},\s){{0,5}}{_NUMBER})"
     return rf"(?<!\d,\s){firsts}{_ENDING}(\s?[-–]\s?|{joint})"
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nmt.text.spans import Span
 
-_NUMBER = re.compile(r"[+−~±-]?\d[\d.,]*")
-_UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|ha|am|pm|AM|PM)(?![\w'’/-])")  # after a number
-_MEASURE = re.compile(r"[\d.,]+\s?[A-Za-z]+")
+# Also a range, a time or a fraction.
+_NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=\d))*")
+_UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|am|pm|AM|PM)(?![\w@'’/-]|\.\w)")  # after a number
+_MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
 _ABBREVIATING_DOT = re.compile(r"\.(?=\s+[a-zà-öø-ÿ])")  # of "5 km. de aquí"
 
 
@@ -21,7 +22,7 @@ def add_units(
     Args:
         text: a sentence.
         spans: characters [begin, end) of its kept spans, in order.
-        is_read: whether a model reads characters [begin, end) of a text as a word; then they are no
+        is_read: whether a model reads characters [begin, end) of a text as words; then they are no
             unit. Other units, such as km, are part of the spans already.
     """
     for begin, end in spans:

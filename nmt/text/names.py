@@ -9,16 +9,21 @@ from pathlib import Path
 from nmt.text.scripts import POSSESSIVE, strip_accents
 
 _FILE = Path(__file__).with_name("names.txt")
-# Headings in the file. The first is followed by all names, up to the last heading; names that are
-# also ordinary words come after the second, and frequent words after the third.
-_NAMES, _WORDS, _FREQUENT = "# Spanish", "# Also words", "# Frequent words"
-# Titles, without their dots, and words for relatives: both precede names.
-TITLES = (
-    "sr sra srta d dña dr dra prof don doña señor señora señorita doctor doctora profesor "
-    "profesora tío tía mr mrs ms miss st sir lady senhor senhora herr frau monsieur madame mme "
-    "mlle signor signora"
-).split()
+# Headings in the file. The first is followed by all names, up to the last heading: by cities after
+# the second, names that are also ordinary words after the third; by frequent words after the last.
+_NAMES, _CITIES = "# Spanish", "# Cities"
+_WORDS, _FREQUENT = "# Also words", "# Frequent words"
+# Words before names, in any letter case; and abbreviations and words with a capital.
+HONORIFICS = frozenset(
+    "señor señora señorita doctor doctora profesor profesora don doña tío tía senhor senhora "
+    "monsieur madame mademoiselle signor signora".split()
+)
+CAPITALIZED_HONORIFICS = frozenset(
+    "Sr Sra Srta Dña Dr Dra Prof Mr Mrs Ms Miss Sir Lady St Herr Frau Mme Mlle Sig".split()
+)
+_DOTTED_HONORIFICS = frozenset(["D.", "M."])
 _LONGEST_PARTICLE = 3  # letters, as of De and Los
+_FAMILY_NAMES = 2  # of a person
 _OPENING_MARKS = "¿¡«“‘\"'([—–-"
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
@@ -31,6 +36,11 @@ def is_name(word: str) -> bool:
     name = POSSESSIVE.sub("", word)
     lower = name.lower()
     return lower in _read_names(_NAMES) and not (name == lower and lower in _read_names(_WORDS))
+
+
+def is_first_name(word: str) -> bool:
+    """Whether a word is a name of `names.txt`, other than a city."""
+    return is_name(word) and word.lower() not in _read_cities()
 
 
 def may_be_name(word: str) -> bool:
@@ -49,23 +59,28 @@ def is_name_inside_sentence(word: str) -> bool:
     return name.istitle() and name.lower() in _read_names(_FREQUENT)
 
 
-def is_title(word: str) -> bool:
-    """Whether a word, such as Dr or señora, precedes a name."""
-    return word.removesuffix(".").lower() in TITLES
+def is_honorific(word: str) -> bool:
+    """Whether a word, such as Dr. or señora, precedes a name."""
+    is_abbreviation = word.removesuffix(".") in CAPITALIZED_HONORIFICS
+    return is_abbreviation or word in _DOTTED_HONORIFICS or word.lower() in HONORIFICS
 
 
 def ends_with_name(text: str) -> bool:
-    """Whether a text ends with a name or a title, and a space; a family name may follow."""
+    """Whether a text ends with a space after a first name or an honorific, or a word after it.
+
+    A family name may follow.
+    """
     words = text.split() if text[-1:].isspace() else []
-    for word in reversed(words):
-        bare = word.lstrip(_OPENING_MARKS)
-        if is_title(bare):
+    for at in range(len(words) - 1, max(len(words) - 1 - _FAMILY_NAMES, -1), -1):
+        word = words[at].lstrip(_OPENING_MARKS)
+        if is_honorific(word):
             return True
-        if not (bare.istitle() and bare.isalpha()):
+        if not (word.istitle() and word.isalpha()):
             return False
-        if is_name(bare) or is_name_inside_sentence(bare):
+        is_inside = at > 0 and words[at - 1][-1] not in ".!?"
+        if is_first_name(word) or (is_inside and is_name_inside_sentence(word)):
             return True
-        if len(bare) <= _LONGEST_PARTICLE:
+        if len(word) <= _LONGEST_PARTICLE:
             return False
     return False
 
@@ -82,6 +97,13 @@ def _read_names(heading: str) -> frozenset[str]:
     lines = text.partition(_FREQUENT)[0].splitlines()[1:]
     names = (line for line in lines if not line.startswith("#"))
     return frozenset(" ".join(names).lower().split())
+
+
+@cache
+def _read_cities() -> frozenset[str]:
+    """Return the cities in lower case."""
+    text = _FILE.read_text(encoding="utf-8").partition(_CITIES)[2].partition(_WORDS)[0]
+    return frozenset(" ".join(text.splitlines()[1:]).lower().split())
 
 
 @cache

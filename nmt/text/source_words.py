@@ -19,7 +19,8 @@ from nmt.text.brackets import PAIRS, list_brackets
 from nmt.text.final_marks import CLAUSE_MARKS, DASH, ELLIPSIS, SLASH, list_unusual_marks
 from nmt.text.known_words import KnownWords
 from nmt.text.names import (
-    TITLES,
+    CAPITALIZED_HONORIFICS,
+    HONORIFICS,
     ends_with_name,
     is_laughter,
     is_name,
@@ -45,9 +46,9 @@ _NOT_BEFORE_NAME = (
     "el la los las del al un una the an le les du des une il lo os as um uma my your his her our "
     "their mi mis tu tus su sus nuestro nuestra meu minha nosso nossa mon ma notre mio mia nostra"
 )
-# Words that precede a name also with a capital: titles, and the beginnings of letters.
+# Words that precede a name also with a capital: honorifics, and the beginnings of letters.
 _BEFORE_NAME = (
-    rf"(?:{'|'.join(map(str.capitalize, TITLES))})\.?|D\.ª|"
+    rf"(?:{'|'.join(sorted([*map(str.capitalize, HONORIFICS), *CAPITALIZED_HONORIFICS]))})\.?|D\.ª|"
     "Hola|Gracias|Querid[oa]|Estimad[oa]|Adiós|Oye|Perdona|Dear|Hi|Hello|Thanks|Olá|Obrigad[oa]|"
     "Bonjour|Merci|Ch[eè]re?|Ciao|Grazie|Car[oa]"
 )
@@ -57,6 +58,7 @@ _MAY_PRECEDE_NAME = re.compile(
 _ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
 # Roman, after a word; not the initial of a name.
 _NUMERAL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ] )(?:[IVX]{2,}|[VX])(?!\w|\.\s*\w)")
+_ADJECTIVE = re.compile("(?:ian|ish|ese|ean)$")  # of a country, in English
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
 _LONGEST_UNIT = 4  # letters: mins, kgs, dto
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
@@ -210,7 +212,7 @@ class SourceWords:
         """Yield where each unknown word begins and ends, and whether it begins a sentence.
 
         Names that are too rare for a model to know their translations are unknown, and so are words
-        that stand as names, such as Rosa, and rare ones after a name or a title: Luis Pérez.
+        that stand as names, such as Rosa, and rare ones after a name or an honorific: Luis Pérez.
         """
         is_kept, last_end = make_overlap_test(spans), 0
         for match in _WORD_OR_INITIALS.finditer(text):
@@ -229,7 +231,7 @@ class SourceWords:
             is_kept_name = is_name(name) or _has_inner_capital(match[0])
             is_unknown = not self._is_known(lower) or (is_rare and count > 0 and is_kept_name)
             follows = begin == last_end + 2 and text.startswith(", ", last_end)  # another name
-            is_family_name = is_rare and match[0].istitle() and ends_with_name(before)
+            is_family_name = is_rare and _may_be_family_name(match[0]) and ends_with_name(before)
             stands_as_name = is_family_name or (
                 is_frequent_name and (follows or _MAY_PRECEDE_NAME.search(before))
             )
@@ -301,6 +303,11 @@ def _has_inner_capital(word: str) -> bool:
 def _is_name_or_laughter(word: str) -> bool:
     """Whether an unknown word is kept wherever it stands."""
     return may_be_name(word) or is_laughter(word)
+
+
+def _may_be_family_name(word: str) -> bool:
+    """Whether a word has one capital, and is no adjective such as Belgian."""
+    return word.istitle() and not _ADJECTIVE.search(word)
 
 
 def _may_be_abbreviation(text: str, begin: int, end: int) -> bool:

@@ -16,10 +16,10 @@ from nmt.model.contract import Model
 from nmt.runs.building import assign_weights, choose_weights
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
-from nmt.training.initial_embeddings import TABLE, initialize_embeddings
+from nmt.training.initial_embeddings import initialize_embeddings
 from nmt.training.process_group import ProcessGroup
 
-BIAS = "embedding/bias"  # rows: pieces of the vocabulary, as in `TABLE`
+TABLE, BIAS = "embedding/table", "embedding/bias"  # rows: pieces of the vocabulary
 
 
 def initialize_weights(
@@ -47,12 +47,12 @@ def initialize_weights(
     Raises:
         UserError: the weights of the source run do not fit, or the stored frozen ones are damaged.
     """
-    training = config.training
+    training, table = config.training, model.named_weights().get(TABLE)
     if training.resume is None:
         if training.start_from is not None:
             log(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
-        elif training.initial_embeddings == "cooccurrence":
-            log(initialize_embeddings(model, plan, process_group))
+        elif training.initial_embeddings == "cooccurrence" and table is not None:
+            initialize_embeddings(table, plan, run.path, process_group, log)
     if config.model.lora_rank is not None:
         try:
             model.add_adapters(config.model.lora_rank, config.model.lora_on)

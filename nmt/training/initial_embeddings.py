@@ -2,56 +2,76 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import keras
 import numpy as np
 
 from nmt.data.batches import BatchPlan
 from nmt.data.cooccurrence import embed_tokens
 from nmt.data.packing import Side
-from nmt.model.contract import Model
 from nmt.training.process_group import ProcessGroup
 
-TABLE = "embedding/table"  # the name of the weight [V, D]
-_MAX_COOCCURRENCES = 100_000_000  # that are counted: 1 GB of memory
+_MAX_COOCCURRENCES = 50_000_000  # that are counted; each needs a few bytes of memory
+_FILE = "initial_embeddings.npy"  # in the run's folder, while several processes start
 
 
-def initialize_embeddings(model: Model, plan: BatchPlan, process_group: ProcessGroup) -> str:
-    """Give the token table of a new model the vectors of `embed_tokens`; return a message.
+def initialize_embeddings(
+    table: keras.Variable,
+    plan: BatchPlan,
+    folder: Path,
+    process_group: ProcessGroup,
+    log: Callable[[str], object],
+) -> None:
+    """Give the token table of a new model the vectors of `embed_tokens`.
 
     They are as long as the random vectors, which tokens keep that no pair has, such as slots.
 
     Args:
-        model: freshly built.
+        table: float32 [V, D], random.
         plan: the batches of the first stage.
-        process_group: all processes get the vectors of the main process: those of two machines may
-            differ in the last bits.
+        folder: the run's folder, which all processes share. All get the vectors of the main
+            process: those of two machines may differ in the last bits.
+        process_group: the processes that train together.
+        log: called with a message before the vectors are computed.
     """
-    weight = model.named_weights()[TABLE]
-    table = np.asarray(weight, np.float32)
-    pairs = sample_pairs(plan)
-    encoded = ""
+    random, path = np.asarray(table, np.float32), folder / _FILE
     if process_group.is_main_process:
-        vectors = embed_tokens(pairs, *table.shape)
-        encoded = base64.b64encode(vectors.astype(np.float16).tobytes()).decode()
-    received = base64.b64decode(process_group.broadcast(encoded))
-    vectors = np.frombuffer(received, np.float16).reshape(table.shape).astype(np.float32)
-    length = np.linalg.norm(table, axis=1).mean()
-    weight.assign(np.where(vectors.any(axis=1, keepdims=True), length * vectors, table))
-    return f"embeddings begin with the co-occurrences of tokens in {len(pairs[0].lengths):,} pairs"
+        source, target = sample_pairs(plan)
+        log(f"token embeddings start from co-occurrences in {len(source.lengths):,} pairs")
+        vectors = embed_tokens((source, target), *random.shape)
+        if process_group.processes > 1:
+            np.save(path, vectors)
+    process_group.barrier()
+    if not process_group.is_main_process:
+        vectors = np.load(path)
+    process_group.barrier()
+    if process_group.is_main_process:
+        path.unlink(missing_ok=True)
+    length = np.linalg.norm(random, axis=1).mean()
+    table.assign(np.where(vectors.any(axis=1, keepdims=True), length * vectors, random))
 
 
 def sample_pairs(plan: BatchPlan) -> tuple[Side, Side]:
-    """Return the sources and targets of pairs of a plan: all, or batches at even intervals."""
-    cooccurrences = plan.tokens_per_epoch**2 / max(1, plan.pairs)
-    share = min(1.0, _MAX_COOCCURRENCES / max(1.0, cooccurrences))
+    """Return the sources and targets of pairs of a plan: all, or some at even intervals."""
+    share = min(1.0, _MAX_COOCCURRENCES * plan.pairs / max(1, plan.tokens_per_epoch) ** 2)
     count = max(1, round(share * plan.steps_per_epoch))
     numbers = np.linspace(0, plan.steps_per_epoch - 1, count).round().astype(int)
     rows = [plan.read_rows(*plan.rows_of_batch(number)) for number in numbers.tolist()]
-    return _join([each.source for each in rows]), _join([each.target for each in rows])
+    source, target = _join([each.source for each in rows]), _join([each.target for each in rows])
+    # Where pairs are of very different lengths, there are more than their mean tells.
+    cooccurrences = np.cumsum((source.lengths + target.lengths) ** 2)
+    pairs = max(1, int(np.searchsorted(cooccurrences, _MAX_COOCCURRENCES, "right")))
+    return _take(source, pairs), _take(target, pairs)
 
 
 def _join(sides: Sequence[Side]) -> Side:
     lengths, ids = zip(*sides, strict=True)
     return Side(np.concatenate(lengths), np.concatenate(ids))
+
+
+def _take(side: Side, pairs: int) -> Side:
+    """Return one side of the first pairs."""
+    lengths = side.lengths[:pairs]
+    return Side(lengths, side.ids[: int(lengths.sum())])

@@ -74,6 +74,13 @@ def test_translations_get_similar_vectors() -> None:
         assert f"1{translation}" in [english[i] for i in best], word
 
 
+@pytest.mark.filterwarnings("error")
+def test_pairs_of_single_tokens_have_no_neighbors() -> None:
+    vectors = embed_tokens((make_side([0], [1]), make_side([2], [3])), 4, 8)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    assert not embed_tokens((make_side([0]), make_side([0])), 4, 8).any()
+
+
 @pytest.mark.parametrize("width", [4, 9])
 def test_vectors_have_length_one_unless_a_token_does_not_occur(width: int) -> None:
     vectors = embed_tokens(SIDES, 6, width)

@@ -217,6 +217,7 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
         ("<a>Inicio</a><a>Productos</a> | <a>Contacto</a>", ["Inicio", "Productos |", "Contacto"]),
         ("<span>Nombre</span><span>El perro</span>", ["Nombre", "El perro"]),
         ("<label>Nombre</label><input><label>Edad</label>", ["Nombre", "Edad"]),
+        ("<p>Sí <input type=checkbox> No <input type='radio'> Tal vez", ["Sí", "No", "Tal vez"]),
         ("Ver <a>uno</a> <a>dos</a>", ["Ver uno dos"]),
         ("<b>Hola</b> <i>mundo</i>", ["Hola mundo"]),
         ("in<b>creíble</b>", ["increíble"]),

@@ -197,6 +197,21 @@ def test_dates_are_written_in_the_target_language(tokenizer: Tokenizer) -> None:
     assert "May 5, 2026" in translation.text
 
 
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("hasta el 5 de mayo.", f"until the {A}.", "until May 5."),
+        ("está a 5 km. de aquí.", f"it is {A}.", "it is 5 km."),
+        ("está a 5 km. de aquí", f"{A} away", "5 km. away"),
+    ],
+)
+def test_dates_get_no_article_and_units_no_second_dot(
+    tokenizer: Tokenizer, source: str, output: str, expected: str
+) -> None:
+    translator, _ = translator_of(tokenizer, lambda _: output)
+    assert translator.translate([source]) == [expected]
+
+
 def test_bytes_that_are_no_text_are_left_out(tokenizer: Tokenizer) -> None:
     translator, _ = translator_of(tokenizer, lambda text: f"{text} \ufffd")
     assert translator.translate(["hoy"]) == ["hoy "]

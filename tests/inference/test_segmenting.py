@@ -364,6 +364,11 @@ def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer)
     ):
         [segment, *_] = segmenter.segment(text).segments
         assert segment.spans == spans, text
+    terms = Glossary([Term("cc", "cubic centimeters")], ("es", "en"))
+    [term] = segmenter.with_glossary(terms).segment("Un motor de 500 cc.").segments
+    assert term.spans == ("500",)
+    [unknown] = Segmenter(slotted, 63).segment("En 2020 am sur").segments
+    assert unknown.spans == ("2020",)
 
 
 def test_numbers_with_a_dash_between_them_are_one_span(slotted: Tokenizer) -> None:

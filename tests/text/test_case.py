@@ -36,7 +36,7 @@ def test_capitals(text: str) -> None:
     "text",
     [
         *("How to Train Your Dragon", "Cien Años De Soledad", "Breaking News: Five Cats Escape"),
-        "El Señor De Los Anillos",
+        *("El Señor De Los Anillos", "Alice Visits Many Famous Museums"),
     ],
 )
 def test_titles(text: str) -> None:

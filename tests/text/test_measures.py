@@ -16,7 +16,9 @@ from nmt.text.spans import find_spans
         ("a 5 km. Ven", ["5 km"]),
         ("200 g. de sal", ["200 g."]),
         ("3 l'eau, 2 g/l, 5 gatos, 7 g2", ["3", "2", "5", "7", "g2"]),
-        ("www.a.es g", ["www.a.es"]),
+        ("www.a.es g, 3D. y 5 m. más", ["www.a.es", "3D", "5"]),
+        ("8:30 pm, 200-300 g, ½ l, 1/2 l", ["8:30 pm", "200-300 g", "½ l", "1/2 l"]),
+        ("Visita 3 m.facebook.com o 2 g@x.com", ["3", "m.facebook.com", "2", "g@x.com"]),
     ],
 )
 def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:

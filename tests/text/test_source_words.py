@@ -222,6 +222,10 @@ def test_rare_words_after_names_and_titles_are_family_names() -> None:
     assert names(words, "Vi a Tom, Cruz.") == names(words, "Tom La Cruz") == []
     assert names(words, "Vi la Cruz.") == names(words, "vi a tom cruz") == []
     assert words.correct("Vi al Sr. Péres", []) == "Vi al Sr. Péres"
+    assert names(words, "Llama al doctor. Cruz la calle.") == []
+    english = SourceWords(COUNTS | dict.fromkeys(["sundays", "belgian", "dictionary"], 3))
+    for text in ("I miss Sundays", "Is Tom Belgian?", "the Oxford Dictionary", "Will Sundays go?"):
+        assert names(english, text) in ([], ["Oxford"], ["Tom"]), text
 
 
 def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:

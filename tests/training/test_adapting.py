@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from conftest import transformer
 from keras import ops
 from rich.console import Console
 
+from nmt.config import Config
 from nmt.data.tokenizer import UNK
 from nmt.errors import UserError
 from nmt.formats.verifying import verify_run
@@ -21,10 +24,11 @@ from nmt.runs.checkpoint import read_arrays
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 from nmt.train import tabulate
-from nmt.training.adapting import BIAS, freeze, transfer_rows
+from nmt.training import adapting
+from nmt.training.adapting import BIAS, TABLE, freeze, initialize_weights, transfer_rows
 from nmt.training.defaults import START_SHARE, default_learning_rate
-from nmt.training.initial_embeddings import TABLE
 from nmt.training.job import Run
+from nmt.training.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -216,6 +220,37 @@ def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
             np.testing.assert_allclose(weights[name], array, atol=1e-6, err_msg=name)
     translated, _ = transfer_rows(expected[TABLE], old, tokenizer)
     np.testing.assert_allclose(weights[TABLE], translated, atol=1e-6)
+
+
+# --- Embeddings. ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ((), ["vectors"]),
+        (("training.initial_embeddings=random",), []),
+        (("start_from",), ["weights"]),
+        (("resume",), []),
+    ],
+)
+def test_only_a_new_run_gets_vectors_of_co_occurrences(
+    overrides: tuple[str, ...],
+    expected: list[str],
+    compose: Callable[..., Config],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = list[str]()
+    config = compose(*(each for each in overrides if "=" in each))
+    changes = {each: str(tmp_path) for each in overrides if "=" not in each}
+    config = replace(config, training=replace(config.training, **changes))
+    monkeypatch.setattr(adapting, "initialize_embeddings", lambda *_: done.append("vectors"))
+    monkeypatch.setattr(adapting, "load_start_weights", lambda *_: "weights")
+    monkeypatch.setattr(RunFolder, "open", lambda path: path)
+    model, run, unused = transformer(**SIZES), RunFolder(tmp_path), cast(Any, None)
+    initialize_weights(model, config, run, unused, unused, ProcessGroup(), done.append)
+    assert done == expected
 
 
 # --- Freezing. ------------------------------------------------------------------------------------

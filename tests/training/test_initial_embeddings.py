@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from conftest import transformer
 from nmt.data.batches import Batches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.training import initial_embeddings
-from nmt.training.initial_embeddings import TABLE, initialize_embeddings, sample_pairs
+from nmt.training.initial_embeddings import initialize_embeddings, sample_pairs
 from nmt.training.process_group import ProcessGroup
 
 SIZES: dict[str, Any] = {
@@ -26,38 +27,40 @@ PLAN = Batches(EncodedCorpus(SOURCE, TARGET), row_lengths=[12, 24], positions=48
 
 
 @pytest.mark.backend
-def test_tokens_of_the_pairs_get_vectors_and_others_keep_theirs() -> None:
-    model = transformer(**SIZES)
-    before = {name: np.asarray(weight) for name, weight in model.named_weights().items()}
-    message = initialize_embeddings(model, PLAN, ProcessGroup())
+def test_tokens_of_the_pairs_get_vectors_and_others_keep_theirs(tmp_path: Path) -> None:
+    table = transformer(**SIZES).embedding.table
+    random, messages = np.asarray(table), list[str]()
+    initialize_embeddings(table, PLAN, tmp_path, ProcessGroup(), messages.append)
+    [message] = messages
     assert "60 pairs" in message
-    after = {name: np.asarray(weight) for name, weight in model.named_weights().items()}
-    table, random = after.pop(TABLE), before.pop(TABLE)
-    changed = (table != random).any(axis=1)
+    changed = (np.asarray(table) != random).any(axis=1)
     np.testing.assert_array_equal(np.flatnonzero(changed), np.unique([*SOURCE.ids, *TARGET.ids]))
-    lengths = np.linalg.norm(table[changed], axis=1)
-    np.testing.assert_allclose(lengths, np.linalg.norm(random, axis=1).mean(), rtol=1e-3)
-    for name in before:
-        np.testing.assert_array_equal(after[name], before[name])
+    lengths = np.linalg.norm(np.asarray(table)[changed], axis=1)
+    np.testing.assert_allclose(lengths, np.linalg.norm(random, axis=1).mean(), rtol=1e-5)
+    assert not list(tmp_path.iterdir())
 
 
-def test_every_process_gets_the_vectors_of_the_main_process() -> None:
-    sent: list[str] = []
-
+def test_every_process_gets_the_vectors_of_the_main_process(tmp_path: Path) -> None:
     class Group(ProcessGroup):
-        def broadcast(self, value: Any) -> Any:
-            sent.append(value)
-            return sent[0]
+        def barrier(self) -> None:
+            """Let the main process wait here, with its file written, for the other one."""
+            if self.is_main_process and not waited:
+                waited.append(True)
+                others = transformer(**SIZES).embedding.table
+                group = Group(process=1, processes=2)
+                initialize_embeddings(others, PLAN, tmp_path, group, messages.append)
+                tables.append(np.asarray(others))
 
-    tables = []
-    for process in range(2):
-        model = transformer(**SIZES)
-        initialize_embeddings(model, PLAN, Group(process=process, processes=2))
-        tables.append(np.asarray(model.named_weights()[TABLE]))
-    assert sent[1] == ""
+    tables, waited, messages = list[np.ndarray](), list[bool](), list[str]()
+    table = transformer(**SIZES).embedding.table
+    initialize_embeddings(table, PLAN, tmp_path, Group(processes=2), messages.append)
     known = np.unique([*SOURCE.ids, *TARGET.ids])
-    directions = [table / np.linalg.norm(table, axis=1, keepdims=True) for table in tables]
+    directions = [
+        each / np.linalg.norm(each, axis=1, keepdims=True) for each in (*tables, np.asarray(table))
+    ]
     np.testing.assert_allclose(directions[0][known], directions[1][known], rtol=1e-5)
+    assert len(messages) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_pair_counts_once_or_those_of_some_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,3 +73,17 @@ def test_every_pair_counts_once_or_those_of_some_batches(monkeypatch: pytest.Mon
     monkeypatch.setattr(initial_embeddings, "_MAX_COOCCURRENCES", PLAN.tokens_per_epoch**2 // 180)
     few, _ = sample_pairs(PLAN)
     assert 10 < len(few.lengths) < 30
+
+
+def test_pairs_of_different_lengths_do_not_exceed_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [RNG.integers(4, 25, length) for length in [1] * 40 + [20] * 2]
+    sides = Sequences.of(rows)
+    plan = Batches(EncodedCorpus(sides, sides), row_lengths=[24], positions=48, seed=1)
+    limit = int(1.2 * plan.tokens_per_epoch**2 / plan.pairs)
+    monkeypatch.setattr(initial_embeddings, "_MAX_COOCCURRENCES", limit)
+    source, target = sample_pairs(plan)
+    assert 0 < ((source.lengths + target.lengths) ** 2).sum() <= limit
+    assert len(source.ids) == source.lengths.sum()
+    assert len(source.lengths) < len(rows)
