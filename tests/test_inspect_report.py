@@ -102,7 +102,7 @@ def test_one_line_of_links_per_pair(
     assert captured.err == ""
     inspected(*options, "--mean")
     assert capsys.readouterr().err == "links by mean of layers, mean of heads, plain\n"
-    words = [(5, 5), (0, 0), (7, 6), (2, 2)]
+    words = [(6, 5), (0, 0), (7, 6), (2, 2)]
     for line, (source, target) in zip(lines, words, strict=False):
         links = [tuple(map(int, link.split("-"))) for link in line.split()]
         assert all(s < source and t < target for s, t in links)
