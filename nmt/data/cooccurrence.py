@@ -19,7 +19,8 @@ from nmt.data.packing import Side
 _WINDOW = 3  # tokens on each side that are neighbours; one at distance d counts 1 / d
 _CONTEXT_POWER = 0.75  # makes rare contexts less important (Levy et al. 2015, equation 3)
 _SPECTRUM_POWER = 0.5  # of the singular values
-_EXTRA, _ITERATIONS = 16, 3  # of the randomised decomposition
+_MAX_RANK = 256  # of wider vectors; the decomposition takes time in proportion
+_EXTRA = 16  # vectors of the randomised decomposition
 
 
 def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> np.ndarray:
@@ -37,7 +38,7 @@ def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> 
         ],
         format="csr",
     )
-    rank = min(width, vocabulary_size)
+    rank = min(width, vocabulary_size, _MAX_RANK)
     vectors, spectrum = _decompose(matrix, rank)
     vectors = vectors * spectrum**_SPECTRUM_POWER
     # A random rotation gives every dimension the same share of the leading ones.
@@ -92,12 +93,11 @@ def _weigh(counts: sparse.csr_matrix) -> sparse.csr_matrix:
 def _decompose(matrix: sparse.csr_matrix, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the leading left singular vectors [V, rank] and their singular values [rank].
 
-    By subspace iteration from random vectors (Halko, Martinsson & Tropp 2011, algorithm 4.4).
+    By one subspace iteration from random vectors (Halko, Martinsson & Tropp 2011, algorithm 4.4).
     """
     generator = np.random.default_rng(0)
     start = generator.normal(size=(matrix.shape[1], rank + _EXTRA)).astype(np.float32)
     basis = np.linalg.qr(matrix @ start)[0]
-    for _ in range(_ITERATIONS):
-        basis = np.linalg.qr(matrix @ (matrix.T @ basis))[0]
+    basis = np.linalg.qr(matrix @ (matrix.T @ basis))[0]
     vectors, values, _ = np.linalg.svd((matrix.T @ basis).T, full_matrices=False)
     return (basis @ vectors)[:, :rank], values[:rank]
