@@ -13,7 +13,7 @@ from nmt.data.cooccurrence import embed_tokens
 from nmt.data.packing import Side
 from nmt.training.process_group import ProcessGroup
 
-_MAX_COOCCURRENCES = 50_000_000  # that are counted: up to 1.5 GiB of memory
+_MAX_COOCCURRENCES = 50_000_000  # that are counted: 0.8 GiB of memory for 32,000 tokens
 _FILE = "initial_embeddings.npy"  # in the run's folder, while several processes start
 
 
