@@ -306,7 +306,7 @@ def _is_name_or_laughter(word: str) -> bool:
 
 
 def _may_be_family_name(word: str) -> bool:
-    """Whether a word has one capital, and is no adjective such as Belgian."""
+    """Whether a word has one capital, and is not an adjective such as Belgian."""
     return word.istitle() and not _ADJECTIVE.search(word)
 
 
