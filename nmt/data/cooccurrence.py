@@ -48,7 +48,7 @@ def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> 
     occurs = np.diff(matrix.indptr) > 0
     vectors[occurs] -= vectors[occurs].sum(axis=0) / max(1, occurs.sum())
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.where(occurs[:, None] & (norms > 0), vectors / np.maximum(norms, 1e-9), 0)
+    return np.where(occurs[:, None], vectors / np.maximum(norms, 1e-9), 0)
 
 
 def _count_neighbors(sides: Sequence[Side], size: int) -> sparse.csr_matrix:

@@ -89,26 +89,18 @@ def _read(stream: Any) -> PackedRows:
 
 def _cut(rows: PackedRows, part: slice) -> PackedRows:
     """Return consecutive rows."""
-    pairs = slice(rows.per_row[: part.start].sum(), rows.per_row[: part.stop].sum())
-
-    def cut_side(side: Side) -> Side:
-        tokens = slice(side.lengths[: pairs.start].sum(), side.lengths[: pairs.stop].sum())
-        return Side(side.lengths[pairs], side.ids[tokens])
-
-    weights = None if rows.weights is None else rows.weights[pairs]
-    return PackedRows(rows.per_row[part], cut_side(rows.source), cut_side(rows.target), weights)
+    first, last = rows.per_row[: part.start].sum(), rows.per_row[: part.stop].sum()
+    weights = None if rows.weights is None else rows.weights[first:last]
+    sides = rows.source.take(first, last), rows.target.take(first, last)
+    return PackedRows(rows.per_row[part], *sides, weights)
 
 
 def _join(parts: Sequence[PackedRows]) -> PackedRows:
-    def join_sides(sides: Sequence[Side]) -> Side:
-        lengths, ids = zip(*sides, strict=True)
-        return Side(np.concatenate(lengths), np.concatenate(ids))
-
     weights = [part.weights for part in parts if part.weights is not None]
     return PackedRows(
         np.concatenate([part.per_row for part in parts]),
-        join_sides([part.source for part in parts]),
-        join_sides([part.target for part in parts]),
+        Side.join([part.source for part in parts]),
+        Side.join([part.target for part in parts]),
         np.concatenate(weights) if weights else None,
     )
 

@@ -27,6 +27,17 @@ class Side(NamedTuple):
     lengths: np.ndarray  # int64 [pairs], in tokens, without EOS
     ids: np.ndarray  # int [all tokens], pair after pair
 
+    @classmethod
+    def join(cls, sides: Sequence[Side]) -> Side:
+        """Return the same side of several groups of pairs as one."""
+        lengths, ids = zip(*sides, strict=True)
+        return cls(np.concatenate(lengths), np.concatenate(ids))
+
+    def take(self, first: int, last: int) -> Side:
+        """Return the side of pairs [first, last)."""
+        tokens = slice(self.lengths[:first].sum(), self.lengths[:last].sum())
+        return Side(self.lengths[first:last], self.ids[tokens])
+
 
 class PackedRows(NamedTuple):
     """The pairs of some rows, row after row."""

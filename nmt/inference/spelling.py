@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from nmt.data.tokenizer import UNK, Tokenizer
-from nmt.text.abbreviations import Abbreviations, Replacement
+from nmt.text.abbreviations import MIN_COUNT, Abbreviations, Replacement
 from nmt.text.final_marks import (
     CLAUSE_MARKS,
     DASH,
@@ -30,7 +30,6 @@ _SIGNS = "".join(_SUBSTITUTES)
 # Stress, vowels and other marks on Latin, Greek, Cyrillic, Hebrew and Arabic letters.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
-_KNOWN_WORD = 10  # occurrences, from which on a model reads a word after a number
 _WORD_END = rf"(?:\w|{ANY_SLOT})"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
 _CLAUSE = (
@@ -118,7 +117,7 @@ class Speller:
         word = text[begin:end].lower()
         if self._words is None:
             return True
-        if len(word) > 1 and self._words.counts.get(word, 0) >= _KNOWN_WORD:
+        if len(word) > 1 and self._words.counts.get(word, 0) >= MIN_COUNT:
             return True
         return any(form.begin == begin for form in self.find_short_forms(text))
 

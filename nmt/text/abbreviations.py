@@ -17,7 +17,7 @@ from nmt.text.source_words import SourceWords
 from nmt.text.spans import ANY_SLOT, SLOTS
 
 _FILE = Path(__file__).with_name("abbreviations.tsv")
-_FEWEST = 10  # occurrences of words that are read; rarer ones are seldom translated well
+MIN_COUNT = 10  # occurrences of words that are read; rarer ones are seldom translated well
 _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
@@ -142,4 +142,4 @@ def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:
     has_single = any(len(part) == 1 for part in parts)
     count = 0 if has_single else min(words.counts.get(part.lower(), 0) for part in parts)
     known = min(words.counts.get(word.lower(), 0) for word in _WORD.findall(entry.words))
-    return known >= max(_FEWEST, _RATIO * count)
+    return known >= max(MIN_COUNT, _RATIO * count)

@@ -177,8 +177,8 @@ class DateWriter:
     def remove_articles(self, source: str, text: str, spans: Sequence[str]) -> str:
         """Return a translation without the articles before its dates: "on the May 7" is wrong.
 
-        An article stays if the date may belong to a noun after it, as in "the May 7 meeting": where
-        the source has none before the date.
+        If the source has no article before the date, that of the translation may belong to a noun
+        after the date, as in "the May 7 meeting": then it stays.
 
         Args:
             source: with slots.

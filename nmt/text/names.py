@@ -40,7 +40,7 @@ def is_name(word: str) -> bool:
 
 def is_first_name(word: str) -> bool:
     """Whether a word is a name of `names.txt`, other than a city."""
-    return is_name(word) and word.lower() not in _read_cities()
+    return is_name(word) and word.lower() not in _read_names(_CITIES, _WORDS)
 
 
 def may_be_name(word: str) -> bool:
@@ -91,19 +91,12 @@ def is_laughter(word: str) -> bool:
 
 
 @cache
-def _read_names(heading: str) -> frozenset[str]:
-    """Return the names after a heading, in lower case; frequent words only after theirs."""
+def _read_names(heading: str, end: str = _FREQUENT) -> frozenset[str]:
+    """Return the names after a heading and before another one, in lower case."""
     _, _, text = _FILE.read_text(encoding="utf-8").partition(heading)
-    lines = text.partition(_FREQUENT)[0].splitlines()[1:]
+    lines = text.partition(end)[0].splitlines()[1:]
     names = (line for line in lines if not line.startswith("#"))
     return frozenset(" ".join(names).lower().split())
-
-
-@cache
-def _read_cities() -> frozenset[str]:
-    """Return the cities in lower case."""
-    text = _FILE.read_text(encoding="utf-8").partition(_CITIES)[2].partition(_WORDS)[0]
-    return frozenset(" ".join(text.splitlines()[1:]).lower().split())
 
 
 @cache

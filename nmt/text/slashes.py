@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nmt.text.abbreviations import Replacement
+from nmt.text.abbreviations import MIN_COUNT, Replacement
 from nmt.text.final_marks import SLASH
 from nmt.text.scripts import PLAIN_WORD, primary_subtag
 from nmt.text.source_words import SourceWords
 
-_FEWEST = 10  # occurrences of each word: names such as TCP/IP stay
 _SHORT = 4  # letters; a longer word with a capital after a slash may be a name
 
 
@@ -120,4 +119,5 @@ class Slashes:
         return not may_be_name and self._is_known(first) and self._is_known(second)
 
     def _is_known(self, word: str) -> bool:
-        return len(word) > 1 and self._counts.get(word.lower(), 0) >= _FEWEST
+        """Whether training sources have a word often enough: names such as TCP/IP stay."""
+        return len(word) > 1 and self._counts.get(word.lower(), 0) >= MIN_COUNT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -59,19 +59,9 @@ def sample_pairs(plan: BatchPlan) -> tuple[Side, Side]:
     count = max(1, round(share * plan.steps_per_epoch))
     numbers = np.linspace(0, plan.steps_per_epoch - 1, count).round().astype(int)
     rows = [plan.read_rows(*plan.rows_of_batch(number)) for number in numbers.tolist()]
-    source, target = _join([each.source for each in rows]), _join([each.target for each in rows])
+    source = Side.join([each.source for each in rows])
+    target = Side.join([each.target for each in rows])
     # Where pairs are of very different lengths, there are more than their mean tells.
     cooccurrences = np.cumsum((source.lengths + target.lengths) ** 2)
     pairs = max(1, int(np.searchsorted(cooccurrences, _MAX_COOCCURRENCES, "right")))
-    return _take(source, pairs), _take(target, pairs)
-
-
-def _join(sides: Sequence[Side]) -> Side:
-    lengths, ids = zip(*sides, strict=True)
-    return Side(np.concatenate(lengths), np.concatenate(ids))
-
-
-def _take(side: Side, pairs: int) -> Side:
-    """Return one side of the first pairs."""
-    lengths = side.lengths[:pairs]
-    return Side(lengths, side.ids[: int(lengths.sum())])
+    return source.take(0, pairs), target.take(0, pairs)
