@@ -17,6 +17,7 @@ from conftest import PATIENCE, needs_chromium
 from rich.console import Console
 
 from nmt import Translator
+from nmt.analysis.comparison.page import make_page
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
 from nmt.inspect.__main__ import make_parser
@@ -250,6 +251,19 @@ def test_a_page_works_by_keyboard_and_asks_nobody(
         assert [each.url for each in requests if not each.url.startswith(local)] == []
         assert errors == []
         page.close()
+
+
+def test_a_page_breaks_a_word_that_is_longer_than_a_line(browser: Any, tmp_path: Path) -> None:
+    word = "ara" * 60  # as models write that have hardly been trained
+    page_file = tmp_path / "page.html"
+    page_file.write_text(
+        make_page("Title", word, {"Findings": [word]}, [("Section", f"<p>{word}</p>")]),
+        encoding="utf-8",
+    )
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(page_file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
 
 
 # --- History ------------------------------------------------------------------------------------

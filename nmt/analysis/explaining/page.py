@@ -45,6 +45,7 @@ _STYLE = """:root { color-scheme: light dark; }
 body {
   margin: 0 auto; padding: 1rem 1.25rem; max-width: 70rem;
   font: 0.9375rem/1.45 system-ui, sans-serif;
+  overflow-wrap: break-word;
   background: light-dark(#fbfaf7, #17181b); color: light-dark(#1c1c1f, #ececef);
 }
 h1 { font-size: 1.25rem; }
