@@ -9,16 +9,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
+from unicodedata import combining, normalize
 
+from nmt.text.noise import KEY_NEIGHBORS
 from nmt.text.scripts import strip_accents
 
 _REPEATED = re.compile(r"([^\W\d_])\1{2,}")  # a letter three times in a row
 _NUMERAL = re.compile("[ivxlcdm]+")
-_MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
 _ALPHABET = 64  # letters that a correction may insert
 _MODELED = 20_000  # words that the model of spelling is made of
 _MIN_FORM = 4  # letters of a plural: shorter words are often typing errors
 _FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
+# Probabilities of errors, relative to those of a missing, doubled or swapped letter: the letter of
+# a key beside the right one, and any other; an accent that is too much, and one that is left out.
+_BESIDE, _FAR = 0.3, 0.01
+_ADDED, _LEFT_OUT = 0.1, 0.2
+_LIKELY = 0.2  # of errors inside of a word, from which on it may begin a sentence
+_MIN_SCORE = 1.5  # occurrences of a correction, times the probability of the error
+_LONG = 5  # letters of a word that has an inside
+_ENDING, _COMMON_ENDING = 3, 20  # letters; known words of which one is a form with it
 _MAX_ENDING, _MIN_STEM = 3, 5  # letters in which forms of one word differ, and agree
 
 
@@ -50,18 +59,45 @@ class KnownWords:
         if best is None and any(form in self._counts for form in _list_forms(lower)):
             return word  # besos, of beso, is not esos, and querida, of querido, not quería
         if best is None and max_rank:
-            edits = _list_shorter(bare)  # holaaa is hola, however rare
-            limit = len(self._counts) if edits else max_rank
-            if not edits and len(lower) <= self._longest + 1:
-                forms = {lower, bare}
-                edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
-            known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
-            best = max(known, key=self._count_and_word, default=None)
-            if best is not None and (self._counts[best] < _MIN_COUNT or self._ranks[best] >= limit):
-                best = None
+            best = self._find_drawn_out(bare) or self._find_intended(lower, bare, max_rank)
         if best is None:
             return word
         return best[0].upper() + best[1:] if word[0].isupper() else best
+
+    def _find_drawn_out(self, bare: str) -> str | None:
+        """Return the word that one such as nooooo may be, however rare; None: the word is none."""
+        known = [
+            (probability * self._counts[self._by_bare[right]], self._by_bare[right])
+            for right, probability in _list_shorter(bare).items()
+            if right in self._by_bare
+        ]
+        return max(known, default=(0, None))[1]
+
+    def _find_intended(self, lower: str, bare: str, max_rank: int) -> str | None:
+        """Return the word with the largest product of its frequency and the error's probability.
+
+        As in Kernighan, Church & Gale 1990, A spelling correction program based on a noisy channel
+        model. None: all products are small.
+
+        Args:
+            lower: an unknown word in lower case.
+            bare: the same without accents.
+            max_rank: see `correct`; a word that differs inside is considered however rare it is.
+        """
+        if len(lower) > self._longest + 1:
+            return None
+        errors = _list_errors(bare, self._alphabet)
+        is_form = self._endings[bare[-_ENDING:]] >= _COMMON_ENDING  # importan is not importa
+        accents, intended = _count_accents(lower), [(_MIN_SCORE, "")]
+        for right, probability in errors.items():
+            if is_form and right[-1:] != bare[-1:]:
+                continue
+            is_inside = len(bare) >= _LONG and right[-_ENDING:] == bare[-_ENDING:]
+            for known in self._variants.get(right, ()):
+                rate = probability * _compare_accents(accents, _count_accents(known))
+                if self._ranks[known] < max_rank or (is_inside and rate >= _LIKELY):
+                    intended.append((rate * self._counts[known], known))
+        return max(intended)[1] or None
 
     def resembles(self, word: str) -> bool:
         """Whether a word may be another form of a known one, as Esperaré of esperar."""
@@ -108,6 +144,19 @@ class KnownWords:
         return words
 
     @cached_property
+    def _variants(self) -> Mapping[str, list[str]]:
+        """Word without accents -> all known words that it may be."""
+        variants: dict[str, list[str]] = {}
+        for word in self._counts:
+            variants.setdefault(strip_accents(word), []).append(word)
+        return variants
+
+    @cached_property
+    def _endings(self) -> Counter[str]:
+        """How many known words have each ending."""
+        return Counter(word[-_ENDING:] for word in self._by_bare)
+
+    @cached_property
     def _sorted(self) -> list[str]:
         """The words without accents, in alphabetical order."""
         return sorted(self._by_bare)
@@ -138,27 +187,55 @@ def _spell(word: str) -> str:
 def _list_forms(word: str) -> Iterator[str]:
     """Yield the singulars and, for Romance languages, the masculine forms that a word may have."""
     if len(word) > _MIN_FORM:
-        if word.endswith("s"):
+        if word.endswith("s") and not word.endswith("ss"):
             yield word[:-1]
         for feminine, masculine in (("a", "o"), ("as", "os"), ("as", "o")):
             if word.endswith(feminine):
                 yield word.removesuffix(feminine) + masculine
 
 
-def _list_shorter(word: str) -> set[str]:
-    """Return the words that one such as nooooo may be; none for other words and numerals."""
+def _list_shorter(word: str) -> dict[str, float]:
+    """Return the words that one such as nooooo may be -> their relative probabilities.
+
+    Other words and numerals are none.
+    """
     if not _REPEATED.search(word) or _NUMERAL.fullmatch(word):
-        return set()
-    return {_REPEATED.sub(letters, word) for letters in (r"\1", r"\1\1")}
+        return {}
+    return {_REPEATED.sub(r"\1\1", word): 1.0, _REPEATED.sub(r"\1", word): 0.1}
 
 
-def _list_edits(word: str, alphabet: str) -> Iterator[str]:
-    """Yield what one missing, additional, wrong or swapped letter makes of a word."""
+def _list_errors(word: str, alphabet: str) -> dict[str, float]:
+    """Return what one error may have made a word of -> the relative probability of that error.
+
+    The error is a missing, additional, wrong or swapped letter. Of two that give the same word, the
+    more probable one counts.
+    """
+    errors: dict[str, float] = {}
+
+    def add(right: str, probability: float) -> None:
+        errors[right] = max(probability, errors.get(right, 0))
+
     for i in range(len(word) + 1):
         before, after = word[:i], word[i:]
-        yield from (before + letter + after for letter in alphabet)
+        for letter in alphabet:
+            add(before + letter + after, 1)
+            if after:
+                is_beside = after[0] in KEY_NEIGHBORS.get(letter, "")
+                add(before + letter + after[1:], _BESIDE if is_beside else _FAR)
         if after:
-            yield before + after[1:]
-            yield from (before + letter + after[1:] for letter in alphabet)
+            around = before[-1:] + after[1:2]
+            is_beside = any(after[0] in KEY_NEIGHBORS.get(letter, "") for letter in around)
+            doubled = 1 if after[0] in around else 0
+            add(before + after[1:], doubled or (_BESIDE if is_beside else _FAR))
         if len(after) > 1:
-            yield before + after[1] + after[0] + after[2:]
+            add(before + after[1] + after[0] + after[2:], 1)
+    return errors
+
+
+def _count_accents(word: str) -> Counter[str]:
+    return Counter(filter(combining, normalize("NFD", word)))
+
+
+def _compare_accents(typed: Counter[str], known: Counter[str]) -> float:
+    """Return the relative probability of accents that are too much, or left out."""
+    return float(_ADDED ** (typed - known).total() * _LEFT_OUT ** (known - typed).total())

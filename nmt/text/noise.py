@@ -89,7 +89,7 @@ def _list_neighbors() -> dict[str, str]:
     }
 
 
-_NEIGHBORS = _list_neighbors()
+KEY_NEIGHBORS = _list_neighbors()
 
 
 def make_typo(text: str, rng: random.Random) -> str:
@@ -108,7 +108,7 @@ def make_typo(text: str, rng: random.Random) -> str:
     elif kind == 2:
         pair = pair[0] + pair
     else:
-        pair = rng.choice(_NEIGHBORS.get(pair[0].lower(), pair[0])) + pair[1]
+        pair = rng.choice(KEY_NEIGHBORS.get(pair[0].lower(), pair[0])) + pair[1]
     return text[:at] + pair + rest
 
 

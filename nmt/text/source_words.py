@@ -134,9 +134,9 @@ class SourceWords:
         """Return a text in which known words replace unknown ones that resemble them.
 
         A word without its accents gets them back. A word that is one letter, or two swapped ones,
-        away from known words becomes the most frequent of them, unless it may be a name: it has a
-        capital, and at the beginning of a sentence it resembles no frequent word. Apostrophes
-        become those of the sources.
+        away from known words becomes the most probable of them (see `KnownWords`), unless it may be
+        a name: it has a capital, and at the beginning of a sentence it resembles no frequent word.
+        Apostrophes become those of the sources.
 
         Args:
             text: a sentence.

@@ -133,17 +133,37 @@ def test_nothing_is_looked_for_in_place_of_a_word_longer_than_all_known_ones(
     words: SourceWords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its edits would take memory that grows with the square of its length."""
-    monkeypatch.setattr(known_words, "_list_edits", lambda word, alphabet: 1 / 0)
+    monkeypatch.setattr(known_words, "_list_errors", lambda word, alphabet: 1 / 0)
     assert correct(words, "x" * 1000) == "x" * 1000
     with pytest.raises(ZeroDivisionError):
         correct(words, "tamgo")
 
 
-def test_the_most_frequent_word_wins_and_rare_ones_never_do(words: SourceWords) -> None:
+def test_frequency_and_the_probability_of_the_error_decide(words: SourceWords) -> None:
     assert correct(words, "tengoo") == "tengo"
     assert correct(words, "tamgo") == "tango"
     assert correct(words, "hermanaz") == "hermana"  # "hermanas" is as near, and rare
-    assert correct(words, "hhermanas") == "hhermanas"
+    assert correct(words, "hhermanas") == "hermanas"
+    assert correct(words, "herkanas") == "herkanas"  # far from m on a keyboard
+    spanish = SourceWords(
+        {"se": 900, "es": 800, "tren": 90, "habló": 60, "hablo": 50, "mató": 20, "gato": 90}
+        | {"orden": 50, "ese": 300, "pero": 900, "perro": 200, "ataque": 40}
+    )
+    for typed, meant in (
+        ("oren", "orden"),  # a letter is left out more often than replaced by a distant one
+        ("jató", "mató"),  # with its accent, and m beside j
+        ("ablo", "hablo"),  # without an accent
+        ("perrro", "perro"),
+        ("Attaque", "Ataque"),  # a first word, if the error is inside
+    ):
+        assert correct(spanish, typed) == meant
+
+
+def test_an_unknown_form_with_a_usual_ending_stays() -> None:
+    known = {f"{stem}an": 5 for stem in (*"bcdfghjklmnpqrstvwxyz", "importar")}
+    words = SourceWords({"importa": 90, "está": 50} | {f"l{word}": 5 for word in known})
+    assert correct(words, "importan") == "importan"
+    assert correct(words, "importaw") == "importa"
 
 
 def test_only_a_few_characters_before_a_word_are_read(words: SourceWords) -> None:
