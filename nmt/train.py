@@ -16,7 +16,7 @@ from rich.table import Table
 from nmt.config.command_line import run_hydra
 from nmt.data.splitting import TEST, sample_evenly
 from nmt.errors import exit_on_fixable_error
-from nmt.runs.resuming import job_config
+from nmt.runs.resuming import check_trial, job_config
 from nmt.startup.commands import set_up_training, warn_in_one_line
 from nmt.startup.console import make_console
 from nmt.startup.signals import exit_stopped
@@ -45,6 +45,8 @@ def run_job(composed: DictConfig) -> float | None:
     job = HydraConfig.get()
     overrides = list(job.overrides.task)
     if job.mode == RunMode.MULTIRUN:
+        with exit_on_fixable_error():
+            check_trial(composed)
         configuration, runs_dir = OmegaConf.to_yaml(composed), Path(composed.runs_dir)
         return run_sweep_job(job.job.num + 1, overrides, configuration, runs_dir, console)
     with exit_on_fixable_error():  # Hydra would add a line

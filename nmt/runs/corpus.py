@@ -44,13 +44,20 @@ def _digest(pairs: Sequence[Pair]) -> str:
     return digest_texts([text for pair in pairs for text in pair])
 
 
-def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
+def read_tests(
+    config: DataConfig, readers: frozenset[Path] = frozenset()
+) -> dict[str, EvaluationSet]:
     """Read the test sets of ``data.tests``: tables of pairs, and test splits of runs.
 
     Pairs are returned in the direction in which the model translates.
 
+    Args:
+        config: the ``data`` group.
+        readers: see `read_run_pairs`.
+
     Raises:
-        UserError: a path is neither, or has no pair.
+        UserError: a path is neither, or has no pair, or a run translates other languages or is one
+            of ``readers``.
     """
     tests = {}
     sides = config.source_language, config.target_language
@@ -58,14 +65,16 @@ def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
         path = Path(where).expanduser()
         if path.is_dir():
             run = RunFolder.open(path)
-            run_data = run.config.data
-            pairs = read_corpus(run, lambda line: None).test
+            run_data, key = run.config.data, f"data.tests.{name}={where}"
+            if run.path.resolve() in readers:
+                raise UserError(f"{key}: a run cannot have its own test split as another test set")
+            pairs = read_corpus(run, lambda line: None, readers).test
             if not pairs:
-                raise UserError(f"data.tests.{name}={where} is a run without a test split")
+                raise UserError(f"{key} is a run without a test split")
             source_view = to_source_view(run_data, pairs)
-            if (run_data.target_language, run_data.source_language) == sides != sides[::-1]:
+            if _is_reversed(key, (run_data.source_language, run_data.target_language), sides):
                 source_view = _reverse(source_view)
-            is_reversed = run_data.languages == config.languages[::-1] != config.languages
+            is_reversed = _is_reversed(key, run_data.languages, config.languages)
             if is_reversed or not config.context:
                 pairs = remove_contexts(pairs, list_tags(run_data))
             if is_reversed:
@@ -112,17 +121,26 @@ def read_run_pairs(
                 f"{key}.run={run.path}: its corpus cannot be read ({error}); restore it, or train "
                 f"without it: '~{key}'"
             ) from error
-        run_languages = run.config.data.languages
-        if all(map(are_variants, run_languages, languages)):
-            run_pairs[name] = pairs
-        elif all(map(are_variants, run_languages, languages[::-1])):
-            run_pairs[name] = _reverse(pairs)
-        else:
-            raise UserError(
-                f"{key}.run={run.path} translates {' to '.join(run_languages)}, and this corpus "
-                f"is of {' and '.join(languages)}: name another run, or leave it out: '~{key}'"
-            )
+        is_reversed = _is_reversed(f"{key}.run={run.path}", run.config.data.languages, languages)
+        run_pairs[name] = _reverse(pairs) if is_reversed else pairs
     return run_pairs
+
+
+def _is_reversed(key: str, run_languages: tuple[str, str], languages: tuple[str, str]) -> bool:
+    """Whether a run has the languages of a corpus in the other order.
+
+    Raises:
+        UserError: it has other languages.
+    """
+    if run_languages in (languages, languages[::-1]):
+        return run_languages != languages
+    for is_reversed, order in ((False, languages), (True, languages[::-1])):
+        if all(map(are_variants, run_languages, order)):
+            return is_reversed
+    raise UserError(
+        f"{key} translates {' to '.join(run_languages)}, and this corpus is of "
+        f"{' and '.join(languages)}: name another run, or leave it out: '~{key.split('=')[0]}'"
+    )
 
 
 def _reverse(pairs: Sequence[Pair]) -> list[Pair]:
@@ -147,14 +165,15 @@ def read_corpus(
         readers: see `read_run_pairs`.
     """
     config = run.config
+    readers |= {run.path.resolve()}
     if config.data.prepared is not None:
         corpus: Corpus = load_prepared(config.data)
     else:
         corpus = load_corpus(
             config.data,
             cache_dir=Path(config.cache_dir),
-            tests=read_tests(config.data),
-            run_pairs=read_run_pairs(config.data, readers | {run.path.resolve()}),
+            tests=read_tests(config.data, readers),
+            run_pairs=read_run_pairs(config.data, readers),
             read_only=True,
             log=log,
         )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from omegaconf import OmegaConf
 
 from nmt.config import Config
 from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
@@ -59,10 +62,55 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
     if training.start_from is not None:
         run = _open(composed.runs_dir, training.start_from)
         is_paired = (run.path / PAIR_FILE).is_file()
-        return combine_for_start(
+        config = combine_for_start(
             composed, overrides, run.config, run.path, has_paired_tokenizer=is_paired
         )
-    return from_composed(composed)
+    else:
+        config = from_composed(composed)
+    return _resolve_runs(config)
+
+
+def check_trial(composed: Any) -> None:
+    """Check that a trial of a sweep reads no run by the link to the latest one.
+
+    Each trial replaces that link, so that the next one would read another run.
+
+    Args:
+        composed: the configuration that Hydra composed.
+
+    Raises:
+        UserError: it does.
+    """
+    values = OmegaConf.to_container(composed)
+    data = values["data"]
+    runs = {"training.start_from": values["training"]["start_from"]}
+    runs |= {f"data.tests.{name}": where for name, where in (data.get("tests") or {}).items()}
+    for name, source in (data.get("sources") or {}).items():
+        runs[f"data.sources.{name}.run"] = (source or {}).get("run")
+    for key, where in runs.items():
+        if where is not None and Path(where).name == LATEST:
+            raise UserError(
+                f"{key}={where} is another run for each trial of a sweep: name the run's own folder"
+            )
+
+
+def _resolve_runs(config: Config) -> Config:
+    """Return the configuration with the folders of the runs that it reads, in place of links.
+
+    The link to the latest run soon points to the run that has this configuration.
+    """
+    data = config.data
+    tests = {name: _follow_link(where) for name, where in data.tests.items()}
+    sources = {
+        name: source if source.run is None else replace(source, run=_follow_link(source.run))
+        for name, source in data.sources.items()
+    }
+    return replace(config, data=replace(data, tests=tests, sources=sources))
+
+
+def _follow_link(name: str) -> str:
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.is_symlink() and path.is_dir() else name
 
 
 def _open(runs_dir: str, name: str) -> RunFolder:

@@ -18,6 +18,7 @@ from nmt.config import DataConfig, SourceConfig
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.downloading import archive_name
 from nmt.data.splitting import Pair
+from nmt.errors import UserError
 from nmt.runs.corpus import (
     has_corpus_changed,
     make_corpus_record,
@@ -125,6 +126,36 @@ def test_nothing_is_trained_on_that_a_run_with_tags_is_tested_on(tmp_path: Path)
         numbers = {number for pair in corpus.train for number in re.findall(r"\d+", pair.source)}
         assert numbers == {str(number) for number in range(20, 40)}, changes
         assert corpus.rejected == {"in dev or test": 20}
+
+
+def test_the_test_split_of_a_run_is_turned_or_refused_by_its_languages(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text(table(singles(40)))
+    pairs = SourceConfig("files", path=str(tmp_path / "pairs.tsv"))
+    run = make_run(tmp_path, configure({"pairs": pairs}, test=10, reverse=True))
+    split = read_corpus(run, lambda line: None).test  # from English
+
+    def read(**languages: Any) -> list[Pair]:
+        config = configure({"pairs": pairs}, tests={"general": str(run.path)}, **languages)
+        return list(read_tests(config)["general"].pairs)
+
+    turned = [Pair(pair.target, pair.source) for pair in split]
+    assert read() == read(source_language="es-MX") == turned
+    assert read(reverse=True) == read(target_language="en-GB", reverse=True) == split
+    with pytest.raises(UserError, match=r"data\.tests\.general=.* translates en to es, and this"):
+        read(source_language="fr")
+
+
+def test_a_run_is_no_test_set_of_its_own(tmp_path: Path) -> None:
+    """As the link to the latest run once made it."""
+    (tmp_path / "pairs.tsv").write_text(table(singles(40)))
+    pairs = SourceConfig("files", path=str(tmp_path / "pairs.tsv"))
+    (tmp_path / "latest").symlink_to("runs")
+    data = configure({"pairs": pairs}, tests={"general": str(tmp_path / "latest")})
+    run = make_run(tmp_path, data)
+    (tmp_path / "latest").unlink()
+    (tmp_path / "latest").symlink_to(run.path)
+    with pytest.raises(UserError, match="cannot have its own test split as another test set"):
+        read_corpus(run, lambda line: None)
 
 
 def test_a_table_with_tags_is_left_out_of_training_too(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Paths of runs in a configuration: links are followed once, and sweeps read none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sample_configs import LANGUAGES, composed, configured
+
+from nmt.errors import UserError
+from nmt.runs.resuming import check_trial
+
+LATER = ("data=files", "data.train=corpus.tsv", *LANGUAGES)
+SOURCE = ("+data.sources.more.kind=run", "+data.sources.more.split=train")
+
+
+def test_links_to_runs_become_the_runs(tmp_path: Path) -> None:
+    """The link to the latest run points elsewhere as soon as training starts."""
+    (tmp_path / "one").mkdir()
+    link = tmp_path / "latest"
+    link.symlink_to("one")
+    config = configured(
+        *(*LATER, *SOURCE, f"+data.sources.more.run={link}"),
+        *(f"+data.tests.general={link}", "+data.tests.table=held_out.tsv"),
+    )
+    run = str((tmp_path / "one").resolve())
+    assert config.data.tests == {"general": run, "table": "held_out.tsv"}
+    assert config.data.sources["more"].run == run
+
+
+@pytest.mark.parametrize(
+    "key", ["training.start_from", "+data.tests.general", "+data.sources.more.run"]
+)
+def test_trials_of_a_sweep_read_no_run_that_each_of_them_replaces(key: str) -> None:
+    check_trial(composed(*LATER, *SOURCE, f"{key}=runs/first"))
+    message = rf"^{key.lstrip('+')}=runs/latest is another run for each trial of a sweep: name"
+    with pytest.raises(UserError, match=message):
+        check_trial(composed(*LATER, *SOURCE, f"{key}=runs/latest"))
