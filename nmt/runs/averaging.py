@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from nmt.data.tokenizer import find_tokenizer_file
-from nmt.errors import UserError, attach_filename
+from nmt.errors import UserError
+from nmt.files import replace_folder
 from nmt.runs.building import check_weight, choose_weights
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.custom_model import read_model_name
 from nmt.runs.folder import COMPONENTS_FILE, CONFIG_FILE, CORPUS_FILE, RunFolder
+from nmt.text.source_words import WORDS_FILE
 
 # Files of a run that tell of its training, or of other weights than those of a checkpoint.
 _RECORDS = re.compile(r"(evaluation|scores)_.*\.json|.*\.jsonl|\..*")
@@ -60,7 +62,7 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
     tokenizer_file = find_tokenizer_file(first.path)
     assert tokenizer_file is not None, "the tokenizer was loaded"
     names = [CONFIG_FILE, CORPUS_FILE, tokenizer_file.name]
-    names += [COMPONENTS_FILE] if first.read_components() else []
+    names += [name for name in (COMPONENTS_FILE, WORDS_FILE) if (first.path / name).is_file()]
     return _write_run(first, names, output, means, {"mean_of": list(map(str, origins))})
 
 
@@ -91,13 +93,11 @@ def _write_run(
     metadata: dict[str, Any],
 ) -> RunFolder:
     """Write a run with these files of another one, and with these best weights."""
-    with attach_filename(output):
-        output.mkdir(parents=True)
+    with replace_folder(output) as folder:
         for name in names:
-            shutil.copyfile(run.path / name, output / name)
-    written = RunFolder.open(output)
-    write_arrays(written.checkpoints.best, weights, metadata)
-    return written
+            shutil.copyfile(run.path / name, folder / name)
+        write_arrays(RunFolder.open(folder).checkpoints.best, weights, metadata)
+    return RunFolder.open(output)
 
 
 def open_run(origin: Path) -> RunFolder:

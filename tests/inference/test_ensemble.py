@@ -128,6 +128,8 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(array, (last[name] + best[name]) / 2, atol=1e-6)
         assert array.dtype == np.float32
     assert len(Translator.load(averaged.path).translate(["Sí."])) == 1
+    words = "source_words.tsv"
+    assert (averaged.path / words).read_bytes() == (tiny_run / words).read_bytes()
     with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
     recomputing = shutil.copytree(tiny_run, tmp_path / "recomputing")
