@@ -97,20 +97,19 @@ class CorpusFilter:
         superseded: set[int] = set()  # indices of rows
         if source.kind == TRANSLATIONS:
             rows = iter(all_rows := list(rows))
-            superseded = find_superseded(all_rows)
+            superseded = find_superseded(all_rows, lambda line: self._clean(line, source, ratio))
         for index, row in enumerate(rows):
             line = parse_row(row)
             context = previous.read(line)
             self.lines += 1
-            weight = 1.0 if weights is None else parse_weight(line.weight)
-            pair = self._judge(
-                line, source, ratio, accepted, weight, is_superseded=index in superseded
-            )
+            pair = self._clean(line, source, ratio)
+            if isinstance(pair, Pair):
+                pair = self._judge(pair, source, accepted, is_superseded=index in superseded)
             if not isinstance(pair, Pair):
                 self._reject(pair, line)
                 continue
-            if weights is not None and weight is not None:
-                weights[pair] = weight
+            if weights is not None:
+                weights[pair] = float(line.weight)
             pairs.append(pair)
             if has_contexts:
                 contexts.setdefault(pair, []).append(context)
@@ -127,28 +126,22 @@ class CorpusFilter:
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs
 
-    def _judge(
-        self,
-        line: Line,
-        source: SourceConfig,
-        ratio: float,
-        accepted: Set[Pair],
-        weight: float | None,
-        *,
-        is_superseded: bool,
-    ) -> Pair | str:
-        """Return the cleaned pair of a line, or why it is rejected."""
+    def _clean(self, line: Line, source: SourceConfig, ratio: float) -> Pair | str:
+        """Return the cleaned pair of a line, or why it is rejected, whatever the other lines."""
         # Dev and test files are only cleaned, so that scores on them stay comparable.
-        is_training = source.is_training
-        pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
-        if not isinstance(pair, Pair):
-            return pair
+        pair = filter_line(line, self._config, ratio) if source.is_training else clean_pair(line)
+        if isinstance(pair, Pair) and source.has_weights and parse_weight(line.weight) is None:
+            return INVALID_WEIGHT
+        return pair
+
+    def _judge(
+        self, pair: Pair, source: SourceConfig, accepted: Set[Pair], *, is_superseded: bool
+    ) -> Pair | str:
+        """Return a cleaned pair, or why other pairs supersede it."""
         is_old = source.kind == RUN and normalized(pair.source) in self._corrected_sentences
         if is_superseded or is_old:
             return CORRECTED
-        if is_training and pair in accepted:
-            return DUPLICATE
-        return INVALID_WEIGHT if weight is None else pair
+        return DUPLICATE if source.is_training and pair in accepted else pair
 
     def _measure_source(self, name: str, rows: Iterator[Row]) -> Iterator[Row]:
         """Check the languages of a source, measure its length ratio, and return its rows.

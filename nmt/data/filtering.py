@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from nmt.data.reading import Line, Row, parse_row
 from nmt.data.splitting import Pair
@@ -96,12 +97,17 @@ def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | s
     return "length ratio" if differ_in_length(*pair, length_ratio, *limits) else pair
 
 
-def find_superseded(rows: Sequence[Row]) -> set[int]:
-    """Return the indices of rows whose source has another translation in a later row."""
+def find_superseded(rows: Sequence[Row], clean: Callable[[Line], Pair | str]) -> set[int]:
+    """Return the indices of rows whose source has another translation in a later row.
+
+    Args:
+        rows: all rows of a source.
+        clean: returns the pair of a line, or why it is rejected.
+    """
     corrected: set[int] = set()
     last: dict[str, int] = {}
     for index, row in enumerate(rows):
-        pair = clean_pair(parse_row(row))
+        pair = clean(parse_row(row))
         if isinstance(pair, Pair):
             if pair.source in last:
                 corrected.add(last[pair.source])
@@ -128,9 +134,9 @@ def differ_in_length(
 
 
 def parse_weight(text: str) -> float | None:
-    """Return the weight of a pair; None if it is not a finite number of at least 0."""
+    """Return the weight of a pair; None if it is not a float32 number of at least 0."""
     try:
         weight = float(text)
     except ValueError:
         return None
-    return weight if 0 <= weight < math.inf else None
+    return weight if 0 <= weight <= np.finfo(np.float32).max else None

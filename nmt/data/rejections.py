@@ -91,12 +91,13 @@ def open_rejected_file(config: DataConfig, path: Path | None) -> Iterator[TextIO
         yield None
         return
     path = path.expanduser()
-    for source in config.sources.values():
-        for name in (*list_paths(source), source.archive):
-            if name and any(_is_same_file(path, file) for file in matching_files(name)):
-                raise UserError(
-                    f"data.rejected_file={path} would overwrite the corpus: name another file"
-                )
+    inputs = [name for source in config.sources.values() for name in list_paths(source)]
+    inputs += [source.archive for source in config.sources.values() if source.archive]
+    for name in (*inputs, *config.tests.values()):
+        if any(_is_same_file(path, file) for file in matching_files(name)):
+            raise UserError(
+                f"data.rejected_file={path} would overwrite the corpus: name another file"
+            )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # backslashreplace: the name of an input file may be invalid UTF-8.

@@ -216,6 +216,15 @@ def test_rejected_file_never_overwrites_the_corpus_under_another_name(
     assert corpus.read_text() == "sol\tsun\n"
 
 
+def test_rejected_file_never_overwrites_a_test_set(tmp_path: Path) -> None:
+    tests = tmp_path / "held_out.tsv"
+    tests.write_text("sol\tsun\n")
+    config = configure(path=str(tmp_path / "corpus.tsv"), tests={"held_out": str(tests)})
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path, rejected_file=tests))
+    assert "would overwrite the corpus" in message
+    assert tests.read_text() == "sol\tsun\n"
+
+
 def test_rejected_file_that_cannot_be_written(tmp_path: Path) -> None:
     message = complaint(lambda: load_text(tmp_path, "sol\tsun\n", rejected_file=tmp_path))
     assert message.startswith(f"data.rejected_file={tmp_path} cannot be written")

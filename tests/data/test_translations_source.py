@@ -56,6 +56,22 @@ def test_the_newest_translation_of_a_text_wins(tmp_path: Path) -> None:
     assert f"corrected later\t{table}:3\t" in rejected.read_text(encoding="utf-8")
 
 
+def test_a_rejected_translation_does_not_replace_one(tmp_path: Path) -> None:
+    """Nor does one whose weight is no number."""
+    long = " ".join(["car"] * 30)
+    table = write_table(
+        tmp_path,
+        "el coche\tthe car\t1",
+        f"el coche\t{long}\t1",
+        "la casa\tthe house\t2",
+        "la casa\tthe home\tmany",
+    )
+    source = SourceConfig("translations", path=table, split="train", weight=1, columns=[0, 1, 2])
+    corpus = load_corpus(configure({"corrections": source}), cache_dir=Path("nowhere"))
+    assert corpus.train == [Pair("el coche", "the car"), Pair("la casa", "the house")]
+    assert corpus.rejected == {"length ratio": 1, "weight that is no number": 1}
+
+
 @pytest.mark.parametrize(("size", "count"), [(100, 6), (4, 4), (6, 6)])
 def test_pairs_of_a_run_are_as_many_as_their_weight_allows(
     tmp_path: Path, size: int, count: int
