@@ -19,8 +19,11 @@ _PARTIAL = ".partial-"  # prefix of temporary names
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write an indented JSON file: see `write_text`."""
-    write_text(path, format_json(content))
+    """Write an indented JSON file: see `write_bytes`.
+
+    A lone surrogate, as in the name of a file that is not UTF-8, is written as its escape.
+    """
+    write_bytes(path, format_json(content).encode("utf-8", "backslashreplace"))
 
 
 def format_json(content: dict[str, Any]) -> str:
@@ -54,12 +57,14 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file: atomically, unless ``path`` is a link or no regular file.
 
-    A link and a device, such as a terminal, are written through: the user has put them there.
+    A link and a device, such as a terminal, are written through: the user has put them there. So is
+    a file in a folder that lets no file be created.
 
     Raises:
         UserError: it cannot be written.
     """
-    if path.is_symlink() or (path.exists() and not path.is_file()):
+    is_fixed = path.exists() and not (path.is_file() and os.access(path.parent, os.W_OK))
+    if path.is_symlink() or is_fixed:
         try:
             with attach_filename(path):
                 path.write_bytes(data)
@@ -115,7 +120,7 @@ def remove_partial(folder: Path) -> None:
 
 def partial_path(path: Path) -> Path:
     """Return a new temporary name beside ``path``, which `remove_partial` recognises."""
-    return path.with_name(f"{_PARTIAL}{secrets.token_hex(4)}-{path.name[:100]}")
+    return path.with_name(f"{_PARTIAL}{secrets.token_hex(4)}-{path.name[:40]}")  # 255 bytes at most
 
 
 @contextmanager
@@ -142,8 +147,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         UserError: the temporary folder cannot be created.
     """
     folder = folder.resolve()
-    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
-    old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
+    partial, old = partial_path(folder), partial_path(folder)
     try:
         partial.mkdir(parents=True)
     except OSError as error:

@@ -14,7 +14,8 @@ from rich.console import Console
 from nmt.config.command_line import quote_if_needed, run_hydra
 from nmt.config.files import preparation_from_composed
 from nmt.data.rejections import rejection_table
-from nmt.errors import attach_filename, exit_on_fixable_error
+from nmt.errors import exit_on_fixable_error
+from nmt.files import make_folder
 from nmt.startup.commands import warn_in_one_line
 from nmt.startup.console import make_console
 
@@ -35,9 +36,7 @@ def run(composed: DictConfig, console: Console) -> None:
     from nmt.runs.locking import lock_run
 
     config = preparation_from_composed(composed)
-    folder = Path(config.output).expanduser()
-    with attach_filename(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(Path(config.output).expanduser())
     with lock_run(folder):
         manifest = prepare(config, read_tests(config.data), console)
     corpus = load_prepared(replace(config.data, prepared=str(folder)))

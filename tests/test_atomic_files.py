@@ -56,9 +56,27 @@ def test_two_writers_do_not_meet(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
-    write_text(tmp_path / ("a" * 255), "long")
-    assert (tmp_path / ("a" * 255)).read_text() == "long"
+@pytest.mark.parametrize("name", ["a" * 255, "文" * 85, "𝄞" * 63])  # at most 255 bytes
+def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path, name: str) -> None:
+    write_text(tmp_path / name, "long")
+    assert (tmp_path / name).read_text() == "long"
+
+
+def test_json_holds_names_of_files_that_are_not_utf_8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"a\xf1o.tsv")
+    write_json(tmp_path / "a.json", {"file": name})
+    assert json.loads((tmp_path / "a.json").read_bytes()) == {"file": name}
+
+
+def test_a_file_in_a_folder_that_takes_no_others_is_written_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    write_text(path, "old")
+    identity = path.stat().st_ino
+    monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path)
+    write_text(path, "new")
+    assert (path.read_text(), path.stat().st_ino) == ("new", identity)
 
 
 def test_a_link_in_a_run_folder_is_replaced(tmp_path: Path) -> None:

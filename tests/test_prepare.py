@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -90,6 +92,18 @@ def test_errors_are_one_line(folder: Path, wrong: str, complaint: str) -> None:
     assert done.returncode == 2
     [line] = done.stderr.decode().splitlines()
     assert complaint in line
+
+
+def test_a_pipe_and_a_file_in_place_of_a_folder_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pairs.tsv"
+    os.mkfifo(pipe)
+    threading.Thread(target=lambda: pipe.write_text("sol\tsun\n"), daemon=True).start()
+    done = command("nmt.prepare", *overrides(tmp_path / "new", pipe))
+    assert (done.returncode, f"{pipe} is a pipe" in done.stderr.decode()) == (2, True)
+    (tmp_path / "file").touch()
+    done = command("nmt.prepare", *overrides(tmp_path / "file", pipe))
+    expected = f"error: {tmp_path / 'file'} cannot be created: File exists\n"
+    assert (done.returncode, done.stderr.decode()) == (2, expected)
 
 
 def test_a_run_takes_what_is_settled(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 from nmt.config.checks import MISSING, NonNegativeInt, PositiveFloat, Valid, one_of
 from nmt.errors import UserError, suggest
@@ -204,6 +205,14 @@ def _check_columns(source: SourceConfig, key: str) -> None:
         raise UserError(f"{key}.columns={columns}: only training pairs have weights")
 
 
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets in the name of the host
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
 def _check_files(config: DataConfig, name: str) -> None:
     """Check the names and addresses of a source's files."""
     source = config.sources[name]
@@ -218,9 +227,9 @@ def _check_files(config: DataConfig, name: str) -> None:
             f"{source_key(name, 'sha256')} must be the 64 hexadecimal digits that "
             f"sha256sum prints, got {source.sha256}"
         )
-    if source.url and not source.url.lower().startswith(("http://", "https://")):
+    if source.url and not _is_web_address(source.url):
         raise UserError(
-            f"{source_key(name, 'url')} must begin with http:// or https://, got "
+            f"{source_key(name, 'url')} must be an address with http:// or https://, got "
             f"{source.url}: give a local file with {source_key(name, 'archive')}=FILE"
         )
     required = _REQUIRED_KEY.get(source.kind)

@@ -39,7 +39,7 @@ class ColumnChoice(NamedTuple):
 
     source: SourceConfig
     languages: tuple[str, str]  # BCP 47 tags of the two sides
-    key: str  # of the configuration, for messages: data.columns
+    key: str  # of the configuration, for messages: data.columns; empty: there is none
 
     def find(self, names: Sequence[str], table: str, *, are_names: bool) -> tuple[Columns, bool]:
         """Return the columns of a table, and whether its first row is a header.
@@ -57,10 +57,11 @@ class ColumnChoice(NamedTuple):
         sides: Sequence[int | str] | None = source.columns
         guess = find_sides(names, self.languages)
         if sides is None and guess is None and are_names:
-            raise UserError(
-                f"{table} has the columns {list_names(names)}: name those of source and target, as "
-                f"in {self.key}={','.join((*names, 'TARGET')[:2])}"
-            )
+            example = f"{self.key}={','.join((*names, 'TARGET')[:2])}"
+            remedy = f"name those of source and target, as in {example}"
+            if not self.key:
+                remedy = "rename those of source and target to source and target"
+            raise UserError(f"{table} has the columns {list_names(names)}: {remedy}")
         chosen: list[Any] = [*(sides or guess or (0, 1))]
         chosen += [None] * (3 - len(chosen))
         chosen += [source.document_column, source.group_column]

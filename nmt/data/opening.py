@@ -63,7 +63,8 @@ def matching_files(name: str) -> list[Path]:
     path = Path(name).expanduser()  # no shell expands the ~ of data.train=~/corpus.tsv
     if not _PATTERN.search(path.name) or path.exists():
         return [path]
-    matches = sorted(path.parent.glob(path.name))
+    pattern = re.sub(r"\*+", "*", path.name)  # `glob` has another meaning for two
+    matches = sorted(path.parent.glob(pattern))
     if path.name.startswith("."):
         return matches
     return [match for match in matches if not match.name.startswith(".")]

@@ -30,6 +30,7 @@ from nmt.data.opening import (
     open_unpacked,
     split_text,
 )
+from nmt.data.spooling import SPOOLED
 from nmt.data.table_files import CSV, JSON_LINES, PARQUET, read_csv, read_json_lines, read_parquet
 from nmt.errors import UserError
 
@@ -187,20 +188,21 @@ def _file_rows(
             elif suffix in JSON_LINES:
                 rows = read_json_lines(lines, name, choice)
             else:
-                yield from _table_rows(str(path), lines, name, choice)
+                is_file = path.suffix != SPOOLED
+                yield from _table_rows(str(path), lines, name, choice, is_file=is_file)
                 return
         for number, cells in rows:
             yield Row(str(path), number, cells)
 
 
 def _table_rows(
-    file: str, lines: Iterable[bytes], name: str, choice: ColumnChoice
+    file: str, lines: Iterable[bytes], name: str, choice: ColumnChoice, *, is_file: bool = True
 ) -> Iterator[Row]:
-    """Yield the rows of a table with TABs, without its header."""
+    """Yield the rows of a table with TABs, without its header; one of a user's file is no CSV."""
     columns: Columns | None = None
     lines = iter(lines)
     head = list(islice(lines, _SAMPLE))
-    if _is_quoted(head):
+    if is_file and _is_quoted(head):
         raise UserError(f"{name} has its cells in quotes, as CSV has: give it a name in {CSV}")
     for number, line in enumerate(chain(head, lines), 1):
         is_header = False
@@ -299,7 +301,7 @@ def read_file(path: Path, key: str, languages: tuple[str, str]) -> Iterator[Line
     Raises:
         UserError: the file is missing or damaged.
     """
-    choice = ColumnChoice(SourceConfig(kind=FILES), languages, "the default")
+    choice = ColumnChoice(SourceConfig(kind=FILES), languages, "")
     yield from map(parse_row, _file_rows(path, key, choice))
 
 

@@ -13,6 +13,7 @@ from nmt.data.columns import find_sides, flatten_record, is_missing, list_names
 from nmt.errors import UserError
 from nmt.files import digest_file, partial_path, replace_atomically
 
+SPOOLED = ".pairs"  # suffix: pairs from Python may all be in quotes, and are no CSV
 _SEPARATORS = re.compile(r"[\t\r\n]")  # of columns and lines
 
 
@@ -36,7 +37,7 @@ def spool_pairs(
         UserError: ``pairs`` is not iterable or empty, or an item is not a pair of strings.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    partial = partial_path(folder / "pairs.tsv")
+    partial = partial_path(folder / "pairs")
     with replace_atomically(partial) as file:
         for pair in _read_pairs(pairs, languages, name):
             line = "\t".join(_SEPARATORS.sub(" ", text) for text in pair) + "\n"
@@ -44,7 +45,7 @@ def spool_pairs(
             file.write(line.encode("utf-8", "surrogatepass"))
         if not file.tell():
             raise UserError(f"{name} is empty: pass (source, target) strings")
-    return partial.replace(folder / f"{digest_file(partial)}.tsv")
+    return partial.replace(folder / f"{digest_file(partial)}{SPOOLED}")
 
 
 def _read_pairs(pairs: Any, languages: tuple[str, str], name: str) -> Iterator[tuple[str, str]]:

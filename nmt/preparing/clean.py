@@ -138,6 +138,11 @@ class _ShardReader:
                     yield Task(name, (config, source, list(chunk), ratio))
 
     def _note_file(self, file: IO[bytes]) -> None:
+        if not file.seekable():
+            raise UserError(
+                f"{file.name} is a pipe, which cannot be read again if the preparation is "
+                "continued: write it to a file first"
+            )
         self._files.append((file, Path(file.name).stat().st_size))
 
 

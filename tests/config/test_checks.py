@@ -71,10 +71,16 @@ OF_SOURCES = [
     ("data.sources.one.url needs kind=zip", sources(one=PARALLEL | {"url": "a"})),
     *[
         (
-            f"must begin with http:// or https://, got {url}",
+            f"must be an address with http:// or https://, got {url}",
             sources(one=ZIP | {"url": url}),
         )
-        for url in ("file:///etc/passwd", "ftp://host/a.zip", "a.zip", "//host/a.zip")
+        for url in (
+            "file:///etc/passwd",
+            "ftp://host/a.zip",
+            "a.zip",
+            "//host/a.zip",
+            "http://[bad/a.zip",
+        )
     ],
     ("data.sources.one.path needs kind=files", sources(one=ZIP | {"path": "a"})),
     (

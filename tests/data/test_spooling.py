@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nmt.data.reading import read_file
 from nmt.data.spooling import spool_pairs
 from nmt.errors import UserError
 
@@ -68,7 +69,7 @@ def test_every_form_of_pairs_gives_the_same_table(pairs: Any, tmp_path: Path) ->
     path = spool_pairs(pairs, LANGUAGES, tmp_path / "pairs")
     content = path.read_bytes()
     assert content.decode() == "Sí.\tYes.\nNo.\tNo.\n"
-    assert path.name == f"{hashlib.sha256(content).hexdigest()}.tsv"
+    assert path.name == f"{hashlib.sha256(content).hexdigest()}.pairs"
     assert list((tmp_path / "pairs").iterdir()) == [path]
 
 
@@ -86,6 +87,13 @@ def test_a_missing_text_is_an_empty_one(missing: Any, tmp_path: Path) -> None:
 def test_separators_inside_a_text_become_spaces(tmp_path: Path) -> None:
     path = spool_pairs([("a\tb\nc", "d\r\ne"), ("\ud800", "f")], LANGUAGES, tmp_path)
     assert path.read_bytes() == b"a b c\td  e\n\xed\xa0\x80\tf\n"
+
+
+def test_pairs_that_are_all_in_quotes_are_no_csv(tmp_path: Path) -> None:
+    pairs = [(f'"Sí, {number}."', f'"Yes, {number}."') for number in range(9)]
+    path = spool_pairs(pairs, LANGUAGES, tmp_path)
+    lines = read_file(path, "data.train", LANGUAGES)
+    assert [line.sides for line in lines] == pairs
 
 
 @pytest.mark.parametrize(
