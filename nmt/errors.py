@@ -87,7 +87,7 @@ BACKENDS = ("tensorflow", "jax")
 
 def explain_missing_backend(error: Exception) -> UserError | None:
     """Return the error to show if ``KERAS_BACKEND`` names none, or JAX is not installed."""
-    backend = os.environ.get("KERAS_BACKEND", BACKENDS[0])
+    backend = os.environ.get("KERAS_BACKEND") or BACKENDS[0]
     if backend not in BACKENDS and isinstance(error, ValueError | ModuleNotFoundError):
         return UserError(f"KERAS_BACKEND must be {' or '.join(BACKENDS)}, got {backend}")
     if not (isinstance(error, ModuleNotFoundError) and error.name in ("jax", "jaxlib")):

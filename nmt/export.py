@@ -87,7 +87,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError(f"--quantization {arguments.quantization} needs --format {formats}")
     if arguments.format == "transformers" and arguments.length_penalty is not None:
         raise UserError("--format transformers has no such length penalty: leave it out")
-    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     if arguments.format in _TENSORFLOW_FORMATS and backend != "tensorflow":
         raise UserError(
             f"--format {arguments.format} needs TensorFlow: unset KERAS_BACKEND={backend}"

@@ -116,9 +116,24 @@ def bind(host: str, port: int) -> socket.socket:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+    except (OSError, UnicodeError) as error:  # a label of the name is empty or too long
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot listen at {host}, port {port}: {reason}") from error
+    return listener
+
+
+def listen(listener: socket.socket) -> None:
+    """Listen, and print the address.
+
+    Raises:
+        UserError: another service has begun to listen at this address meanwhile.
+    """
+    host, port = listener.getsockname()[:2]
+    try:
+        listener.listen()
     except OSError as error:
         raise UserError(f"cannot listen at {host}, port {port}: {error.strerror}") from error
-    return listener
+    print(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
 
 
 def read_scores(run_folder: RunFolder) -> dict[str, dict[str, float | None]]:
@@ -221,9 +236,7 @@ def run(arguments: argparse.Namespace) -> None:
     # Once stopped, the server raises the signal again, which would then kill the process.
     signal.signal(signal.SIGTERM, server.handle_exit)
     freeze_heap()
-    listener.listen()
-    host, port = listener.getsockname()[:2]
-    print(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    listen(listener)
     server.run(sockets=[listener])
 
 

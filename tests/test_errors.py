@@ -104,9 +104,10 @@ def test_an_unknown_backend_is_one_line(
         errors.exit_on_user_error(command)
     expected = "error: KERAS_BACKEND must be tensorflow or jax, got torch\n"
     assert capsys.readouterr().err == expected
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    with pytest.raises(type(error)):
-        errors.exit_on_user_error(command)
+    for value in ("tensorflow", ""):  # Keras takes an empty one for none
+        monkeypatch.setenv("KERAS_BACKEND", value)
+        with pytest.raises(type(error)):
+            errors.exit_on_user_error(command)
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

@@ -65,7 +65,16 @@ def test_a_port_in_use_and_an_unknown_host_are_refused(tiny_run: Path) -> None:
         port = listener.getsockname()[1]
         message = refused("--run", tiny_run, "--port", str(port))
     assert message.startswith(f"cannot listen at 127.0.0.1, port {port}: ")
-    assert refused("--run", tiny_run, "--host", "no.such.invalid").startswith("cannot listen at")
+    for host in ("no.such.invalid", "two..points"):
+        assert refused("--run", tiny_run, "--host", host).startswith("cannot listen at")
+
+
+def test_of_two_services_that_start_at_once_one_is_refused() -> None:
+    first = serve.bind("127.0.0.1", 0)
+    with first, serve.bind("127.0.0.1", first.getsockname()[1]) as second:
+        serve.listen(first)
+        with pytest.raises(UserError, match=r"^cannot listen at 127\.0\.0\.1, port "):
+            serve.listen(second)
 
 
 @pytest.mark.parametrize("package", serve._PACKAGES)

@@ -280,6 +280,24 @@ def test_translate_reads_other_encodings(
     assert translated(capsys, *options, *named) == "".join(lines)
 
 
+@pytest.mark.parametrize("option", ["--length-penalty=11", "--prefix=" + "casa " * 300])
+def test_translate_refuses_options_and_leaves_the_output(
+    tiny_run: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    path, out = files
+    out.write_text("my only copy\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"length_penalty must be|the prefix must have"):
+        translated(capsys, "--run", tiny_run, "--output", out, "--file", path, option)
+    assert out.read_text(encoding="utf-8") == "my only copy\n"
+
+
+def test_an_output_that_is_a_folder_is_refused_at_once(
+    tiny_run: Path, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match=rf"^--output {tmp_path} is a folder: name a file$"):
+        translated(capsys, "--run", tiny_run, "--output", tmp_path, "--file", files[0])
+
+
 @pytest.mark.parametrize("encoding", OTHER_ENCODINGS[:-1])
 def test_translate_refuses_other_encodings_and_leaves_the_output(
     tiny_run: Path,

@@ -44,7 +44,7 @@ def check_outputs(outputs: Mapping[str, Path | None]) -> None:
         outputs: option -> its file; None: not given.
 
     Raises:
-        UserError: two are the same, a folder does not exist, or access is denied.
+        UserError: two are the same, one is a folder or in none, or access is denied.
     """
     options: dict[Path, str] = {}
     for option, path in outputs.items():
@@ -55,6 +55,8 @@ def check_outputs(outputs: Mapping[str, Path | None]) -> None:
             raise UserError(f"{other} and {option} need different files")
         if not path.parent.is_dir():
             raise UserError(f"{option} {path}: folder {path.parent} does not exist")
+        if path.is_dir():
+            raise UserError(f"{option} {path} is a folder: name a file")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise UserError(f"{option} {path} cannot be written: permission denied")
 
