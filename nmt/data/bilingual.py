@@ -30,6 +30,8 @@ CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
 _HEAD = 8192  # bytes in which the header of a catalogue names its encoding
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
+# Ends of lines for polib and Python, but not for gettext.
+LINE_ENDS = dict.fromkeys(map(ord, "\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 _UNCLOSED = re.compile(r'\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*+$')
 _MAX_LANGUAGES = 8  # that an error names
 _MAX_LINES = 5_000  # of one message: polib's time grows with their square
@@ -182,18 +184,19 @@ def decode_po(data: bytes) -> tuple[str, str]:
         UserError: it is not in the encoding that its header names.
     """
     match = CHARSET.search(data[:_HEAD].decode("latin-1"))
-    return decode(data, match[0] if match and match[0] != "CHARSET" else "utf-8")
+    encoding = match[0] if match and match[0] != "CHARSET" else "utf-8"
+    return decode(data, encoding, remedy="correct the charset of its header")
 
 
 def parse_po(text: str) -> polib.POFile:
-    """Return what polib reads; its line numbers are greater by one.
+    """Return what polib reads, with spaces for `LINE_ENDS`; its line numbers are greater by one.
 
     Raises:
         UserError: the catalogue is damaged, or a message too long.
     """
     import polib
 
-    begin = 0
+    begin, text = 0, text.translate(LINE_ENDS)
     for number, line in enumerate(text.splitlines()):
         if _UNCLOSED.match(line):
             raise UserError(f"a quote in line {number + 1} of the gettext catalogue is not closed")

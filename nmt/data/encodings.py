@@ -60,12 +60,15 @@ def find_mark(beginning: bytes) -> str | None:
     return next((name for mark, name in _DOCUMENT_MARKS if beginning.startswith(mark)), None)
 
 
-def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
+def decode(
+    data: bytes, encoding: str = "utf-8", remedy: str = "give --encoding NAME"
+) -> tuple[str, str]:
     """Return the text of a document, and the encoding that gives its bytes back.
 
     Args:
         data: a document; a byte order mark decides its encoding.
         encoding: otherwise.
+        remedy: for the message of the error.
 
     Raises:
         UserError: the bytes are not in this encoding.
@@ -78,8 +81,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
         return data.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
         raise UserError(
-            f"the document is not {encoding.upper()} ({error}): give --encoding NAME, or convert "
-            "it to UTF-8"
+            f"the document is not {encoding.upper()} ({error}): {remedy}, or convert it to UTF-8"
         ) from error
 
 

@@ -33,7 +33,8 @@ def decode_xml(data: bytes) -> tuple[str, str]:
     Raises:
         UserError: its encoding is unsupported, or its bytes are not in it.
     """
-    text, encoding = decode(data, declared_encoding(data))
+    remedy = "correct the encoding that it declares"
+    text, encoding = decode(data, declared_encoding(data), remedy)
     if text.encode(encoding, "replace") != data:
         raise UserError(f"the document is not plain {encoding}: convert it to UTF-8")
     return text, encoding

@@ -6,10 +6,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape, unescape
+from html import escape
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from nmt.documents.html_tokens import unescape
 from nmt.text.marked import Mark, MarkedText, MarkedTextBuilder, walk
 
 _LINE_LENGTH = 42  # characters that a viewer reads in one line

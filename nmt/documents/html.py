@@ -8,13 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape, unescape
+from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.html_tokens import EMPTY, INLINE, find_end, match_tags, read_tokens
+from nmt.documents.html_tokens import (
+    EMPTY,
+    INLINE,
+    find_end,
+    match_tags,
+    read_tokens,
+    unescape,
+)
 from nmt.text.marked import (
     MarkedText,
     MarkedTextBuilder,

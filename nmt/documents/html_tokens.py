@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,24 @@ _ENDED_BY = {
     ),
 }
 _TAG = re.compile("<[A-Za-z/!?]")
-# `HTMLParser` stops at these, though browsers read l&#39eau.
-_BAD_REFERENCE = re.compile("&#(?!(?:[0-9]+|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
+# `HTMLParser` stops at these, though browsers read l&#39eau, and fails at thousands of digits.
+_BAD_REFERENCE = re.compile("&#(?!(?:[0-9]{1,7}|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
+
+
+_DECIMAL_REFERENCE = re.compile("&#0*([0-9]+)")
+_TOO_LARGE = "1114112"  # browsers show U+FFFD for it, and for all that are larger
+
+
+def unescape(text: str) -> str:
+    """Return a text with characters in place of its references: see `html.unescape`.
+
+    That fails at a number of more than 4,300 digits.
+    """
+    return html.unescape(
+        _DECIMAL_REFERENCE.sub(
+            lambda match: f"&#{match[1] if len(match[1]) < 8 else _TOO_LARGE}", text
+        )
+    )
 
 
 class Token(NamedTuple):

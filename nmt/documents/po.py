@@ -5,13 +5,14 @@ Only the lines of those messages change, and the Language header; every other by
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import polib
 
-from nmt.data.bilingual import CHARSET, decode_po, parse_po
+from nmt.data.bilingual import CHARSET, LINE_ENDS, decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, is_message_format, mark_plain
@@ -27,7 +28,6 @@ _TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
 _CONTINUED = re.compile(r'\s*(?:#~\s*)?"')
 # As GTK and Qt write the letter of an entry of a menu: "_Abrir", "&Abrir".
 _MNEMONIC = re.compile(r"(?<![^\W\d_])[&_](?=[^\W_])(?!\w+;)")
-_LINE_ENDS = dict.fromkeys(map(ord, "\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # polib escapes others
 
 
 class _Message(NamedTuple):
@@ -55,7 +55,7 @@ class PoDocument:
     """
 
     def __init__(self, text: str, encoding: str, options: DocumentOptions) -> None:
-        self._lines = text.splitlines(keepends=True)
+        self._lines = io.StringIO(text, newline="").readlines()
         self._newline = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
         self._encoding = encoding
         self._language = options.target_language
@@ -179,7 +179,7 @@ def _copy_outer_line_breaks(text: str, source: str) -> str:
 
 
 def _quote(text: str) -> str:
-    lines = polib.escape(text.translate(_LINE_ENDS)).replace(r"\n", "\\n\n").splitlines()
+    lines = polib.escape(text).translate(LINE_ENDS).replace(r"\n", "\\n\n").splitlines()
     return "\n".join(f'"{line}"' for line in (["", *lines] if len(lines) > 1 else lines or [""]))
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from html import unescape
 from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.data.encodings import decode
 from nmt.documents.cues import Cue, CueGroup
 from nmt.documents.formats import DocumentOptions
+from nmt.documents.html_tokens import unescape
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, splice
 from nmt.text.sentences import split_sentences

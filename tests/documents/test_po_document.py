@@ -115,6 +115,14 @@ def test_no_letter_of_a_kept_span_is_marked(span: str) -> None:
     assert f'msgstr "{span} _files"' in filled
 
 
+@pytest.mark.parametrize("sign", "\v\f\x1c\x85\u2028")
+def test_signs_that_only_python_takes_for_line_ends(sign: str) -> None:
+    catalogue = f'# Nota{sign}de Ana.\nmsgid "Hola{sign}Ana"\nmsgstr ""\n'
+    assert [segment.text for segment in read(catalogue).segments] == ["Hola Ana"]
+    filled = fill(catalogue, {"Hola Ana": "Hello Ana"})
+    assert filled == catalogue.replace("msgid", "#, fuzzy\nmsgid").replace('""', '"Hello Ana"')
+
+
 def test_choices_of_the_message_format_are_no_texts() -> None:
     text = 'msgid "{n, plural, one {Un libro} other {# libros}}"\nmsgstr ""\n'
     assert read(text).segments == []
