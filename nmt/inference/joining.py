@@ -17,7 +17,16 @@ from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
 def join_texts(
     texts: Sequence[str], language: str = UNKNOWN_LANGUAGE, spaces: Sequence[str] | None = None
 ) -> str:
-    """Return one text, joined as its language is written; empty texts are left out.
+    """Return one text, joined as its language is written: see `place_texts`."""
+    return place_texts(texts, language, spaces)[0]
+
+
+def place_texts(
+    texts: Sequence[str], language: str = UNKNOWN_LANGUAGE, spaces: Sequence[str] | None = None
+) -> tuple[str, list[int]]:
+    """Return one text, joined as its language is written, and where each text begins in it.
+
+    Empty texts are left out.
 
     Args:
         texts: translations of the segments of a text.
@@ -30,19 +39,22 @@ def join_texts(
     if spaces is None:
         spaces = [""] * (len(texts) + 1)
     joined, space = "", spaces[0]
+    begins = []
     for text, following in zip(texts, spaces[1:], strict=True):
         if not text:
             both = space + following
             space = both if _breaks_line(both) or both.strip() else space or following
+            begins.append(len(joined))
             continue
         if joined and not _breaks_line(space):
             if not needs_space(joined, text, language):
                 space = "".join(space.split())  # marks between sentences stay
             elif not any(map(str.isspace, space)) and _are_words(joined, text):
                 space = _CLOSING.sub(r"\g<0> ", space, count=1)
+        begins.append(len(joined) + len(space))
         joined += space + text
         space = following
-    return joined + space
+    return joined + space, begins
 
 
 def _breaks_line(space: str) -> bool:
@@ -135,8 +147,9 @@ class Joiner:
         return sorted(joined, key=lambda translation: -translation.log_prob)
 
     def _join(self, segments: Sequence[Translation], spaces: Sequence[str] | None) -> Translation:
-        text = join_texts([segment.text for segment in segments], self.language, spaces)
-        confidence, words = _join_quality(segments, text)
+        texts = [segment.text for segment in segments]
+        text, begins = place_texts(texts, self.language, spaces)
+        confidence, words = _join_quality(segments, begins)
         if len(segments) == 1:
             return replace(segments[0], text=text, words=words)
         return Translation(
@@ -152,20 +165,17 @@ class Joiner:
 
 
 def _join_quality(
-    segments: Sequence[Translation], text: str
+    segments: Sequence[Translation], begins: Sequence[int]
 ) -> tuple[float | None, tuple[Word, ...]]:
     """Return the confidence of a text, its segments weighted by their tokens, and its words.
 
     Args:
         segments: the translations of its segments.
-        text: them joined.
+        begins: where each begins in the text.
     """
     words: list[Word] = []
     known: list[tuple[int, float]] = []  # tokens and confidence
-    end = 0
-    for segment in segments:
-        begin = text.index(segment.text, end)
-        end = begin + len(segment.text)
+    for segment, begin in zip(segments, begins, strict=True):
         words += [
             replace(word, begin=word.begin + begin, end=word.end + begin) for word in segment.words
         ]

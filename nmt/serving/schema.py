@@ -270,7 +270,7 @@ class Hypothesis(BaseModel):
     terms: list[TermUse] | None = Field(
         None, description="terms of the chosen glossary in the text; absent without any"
     )
-    score: float | None = Field(None, description="log_prob / length penalty: ranked by it")
+    score: float | None = Field(None, description="log_prob, normalised for length: ranked by it")
     log_prob: float | None = Field(None, description="of the whole translation, in nats")
     attention: AttentionWeights | None = Field(
         None, description="of the best translation only; null if it is not available"

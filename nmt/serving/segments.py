@@ -11,6 +11,7 @@ from nmt.inference.alignment import move_spans
 from nmt.inference.alternatives import Alternative, find_alternatives
 from nmt.inference.carrying import carry_tags
 from nmt.inference.contract import SearchRequest
+from nmt.inference.joining import place_texts
 from nmt.inference.quality import QUALITY_FILE, locate_sources, match_segments
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
@@ -69,7 +70,7 @@ class SegmentTranslator:
         self._tokenizer = translator.tokenizer
         self._begin_with = translator.pipeline.begin_with
         self._search = translator.pipeline.search_segments
-        self._join_best = translator.joiner.join_best
+        self._joiner = translator.joiner
 
     def segment(
         self,
@@ -186,24 +187,26 @@ class SegmentTranslator:
         """
         if any(translation.words for row in hypotheses for translation in row):
             hypotheses = locate_sources(text, hypotheses)
-        joined = self._join_best(hypotheses, n_best, text.spaces)
+        joined = self._joiner.join_best(hypotheses, n_best, text.spaces)
         tagged = [carry_tags(text.source, translation) for translation in joined]
-        sentences = locate_sentences(text, hypotheses, joined[0].text, tagged[0][1])
+        best = [max(row, key=lambda each: each.score).text for row in hypotheses]
+        _, begins = place_texts(best, self._joiner.language, text.spaces)
+        sentences = locate_sentences(text, best, begins, tagged[0][1])
         return JoinedText([translation for translation, _ in tagged], sentences)
 
 
 def locate_sentences(
-    text: SegmentedText,
-    hypotheses: Sequence[list[Translation]],
-    translation: str,
-    tags: Insertions,
+    text: SegmentedText, translations: Sequence[str], begins: Sequence[int], tags: Insertions
 ) -> list[SentenceSpan]:
-    """Return where the translation of each segment stands in that of the text with its tags."""
-    sentences = []
-    end = 0
-    for segment, translations in zip(text.segments, hypotheses, strict=True):
-        best = max(translations, key=lambda each: each.score)  # as `Joiner.join_best` chooses
-        begin = translation.index(best.text, end)
-        end = begin + len(best.text)
-        sentences.append(SentenceSpan(*tags.move(begin, end), segment.full_text))
-    return sentences
+    """Return where the translation of each segment stands in that of the text with its tags.
+
+    Args:
+        text: the source.
+        translations: of its segments.
+        begins: where they begin in the translation without tags.
+        tags: those of the text.
+    """
+    return [
+        SentenceSpan(*tags.move(begin, begin + len(translation)), segment.full_text)
+        for segment, translation, begin in zip(text.segments, translations, begins, strict=True)
+    ]

@@ -30,6 +30,7 @@ class _Language(NamedTuple):
     to: str  # between the first and the last of several days
     both: str  # between two days
     article: str = ""  # that dates with a day never have
+    first: str = "1"  # the first day of a month
 
 
 _LANGUAGES = {
@@ -78,6 +79,7 @@ _LANGUAGES = {
         "{month} {year}",
         "au",
         "et",
+        first="1er",
     ),
     "it": _Language(
         "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
@@ -211,14 +213,20 @@ class DateWriter:
         if day is None:
             return target.without_day.format(month=name, year=year)
         form = target.written if year is None else target.with_year
-        days = str(int(day))
+        days = _write_day(target, int(day))
         if first := found.get("FIRST"):
             ending = "." if "{day}." in form else ""
             joints = dict(zip(self._joints, (target.to, target.both), strict=True))
             joint = joints.get((found["JOINT"] or "").strip(" ,").lower().split(" ")[0])
-            firsts = ", ".join(f"{number}{ending}" for number in _read_numbers(first))
+            firsts = ", ".join(
+                f"{_write_day(target, number)}{ending}" for number in _read_numbers(first)
+            )
             days = f"{firsts}{f' {joint} ' if joint else '–'}{days}"
         return form.format(day=days, month=name, year=year)
+
+
+def _write_day(language: _Language, day: int) -> str:
+    return language.first if day == 1 else str(day)
 
 
 def _fill(pattern: str, month: str, joints: Iterable[str]) -> str:

@@ -119,7 +119,7 @@ class Glossary:
             UserError: the file is unreadable, not UTF-8, or has a term without words, or no term.
         """
         try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
+            lines = path.read_text(encoding="utf-8-sig").split("\n")  # a cell may have U+2028
         except UnicodeDecodeError as error:
             raise UserError(f"{path} is not UTF-8: save the glossary as UTF-8") from error
         except OSError as error:

@@ -16,7 +16,7 @@ from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
-from nmt.inference.joining import join_texts
+from nmt.inference.joining import join_texts, place_texts
 from nmt.inference.segmenting import Segmenter
 from nmt.inference.segments import Segment
 from nmt.inference.spelling import Speller
@@ -208,6 +208,12 @@ def test_white_space_of_the_source_is_kept(
     texts: list[str], spaces: list[str], language: str, joined: str
 ) -> None:
     assert join_texts(texts, language, spaces) == joined
+    text, begins = place_texts(texts, language, spaces)
+    assert [text[begin:][: len(each)] for each, begin in zip(texts, begins, strict=True)] == texts
+
+
+def test_a_text_begins_after_the_mark_before_it() -> None:
+    assert place_texts(["1", "a"], "en", ["1) ", "\na. ", ""]) == ("1) 1\na. a", [3, 8])
 
 
 @pytest.mark.filterwarnings("ignore:a text of")

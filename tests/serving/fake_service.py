@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import uvicorn
@@ -144,8 +144,9 @@ class FakeTranslator:
         n_best: int,
     ) -> Any:
         translations = self._join(hypotheses)
-        text: Any = translations[0].text
-        sentences = locate_sentences(segmented, cast(Any, hypotheses), text, Insertions())
+        best = [row[0].text for row in hypotheses]
+        begins = [len(" ".join(best[:i])) + bool(i) for i in range(len(best))]
+        sentences = locate_sentences(segmented, best, begins, Insertions())
         return SimpleNamespace(translations=translations, sentences=sentences)
 
     def _join(self, hypotheses: list[list[SimpleNamespace]]) -> list[SimpleNamespace]:

@@ -21,6 +21,7 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("es", "de", "EL 31 DE DICIEMBRE DE 1999", "EL 31. DEZEMBER 1999"),
         ("en", "es", "May 5, 1990; June 1st", "5 de mayo de 1990; 1 de junio"),
         ("en", "fr", "on 5 May 1990, the 2nd of March", "on 5 mai 1990, the 2 mars"),
+        ("es", "fr", "el 1 de mayo; del 1 al 3 de mayo", "el 1er mai; del 1er au 3 mai"),
         ("en", "es", "May 5 May 6, 2026", "5 de mayo 6 de mayo de 2026"),
         ("en", "es", "5 June 6", "5 de junio 6"),
         ("de", "it", "am 5. Mai 1990, 1.März", "am 5 maggio 1990, 1 marzo"),

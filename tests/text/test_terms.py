@@ -168,7 +168,7 @@ def test_invalid_files_are_named(tmp_path: Path, content: bytes, message: str) -
 
 def test_a_file_is_cleaned_as_texts_are(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
-    path.write_text("gui\u0301a\u00ad\u200b  roja\tcafe\u0301\n", encoding="utf-8")
+    path.write_text("gui\u0301a\u00ad\u200b\u2028roja\tcafe\u0301\r\n", encoding="utf-8")
     assert Glossary.read(path, ("es", "en")).terms == (Term("guía roja", "café"),)
 
 
