@@ -73,7 +73,7 @@ class TrainingConfig:
     word_dropout: Annotated[float, between(0, 0.95)] = MISSING
     # muon: for kernels; Adam for the rest.
     optimizer: Annotated[str, one_of("adam", "adamw", "muon")] = MISSING
-    # Peak rate. null: by the model's width, as docs/hydra.md says.
+    # Peak rate. null: 0.256 / width, and less for some models: docs/training.md.
     learning_rate: PositiveFloat | None = MISSING
     # Of the rate after the warm-up.
     schedule: Annotated[str, one_of("inverse_sqrt", "cosine", "constant")] = MISSING

@@ -101,6 +101,7 @@ class Model(Decoder, Protocol):
     """The interface of a trainable model, in addition to that of `keras.Model`."""
 
     name: str
+    embedding: Any  # `nmt.model.layers.TokenEmbedding`
     sizes: Sizes | RecurrentSizes
     weights: Sequence[Any]
 

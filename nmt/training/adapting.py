@@ -19,8 +19,6 @@ from nmt.runs.folder import RunFolder
 from nmt.training.initial_embeddings import initialize_embeddings
 from nmt.training.process_group import ProcessGroup
 
-TABLE, BIAS = "embedding/table", "embedding/bias"  # rows: pieces of the vocabulary
-
 
 def initialize_weights(
     model: Model,
@@ -47,12 +45,12 @@ def initialize_weights(
     Raises:
         UserError: the weights of the source run do not fit, or the stored frozen ones are damaged.
     """
-    training, table = config.training, model.named_weights().get(TABLE)
+    training = config.training
     if training.resume is None:
         if training.start_from is not None:
             log(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
-        elif training.initial_embeddings == "cooccurrence" and table is not None:
-            initialize_embeddings(table, plan, run.path, process_group, log)
+        elif training.initial_embeddings == "cooccurrence":
+            initialize_embeddings(model.embedding.table, plan, run.path, process_group, log)
     if config.model.lora_rank is not None:
         try:
             model.add_adapters(config.model.lora_rank, config.model.lora_on)
@@ -89,8 +87,10 @@ def load_start_weights(model: Model, source: RunFolder, tokenizer: Tokenizer) ->
     message = f"starting from the weights of {source.path}"
     old = source.load_tokenizer()
     if old.fingerprint != tokenizer.fingerprint:
-        for name in [name for name in (BIAS, TABLE) if name in weights]:
-            weights[name], shared = transfer_rows(weights[name], old, tokenizer)
+        shared, by_piece = 0, (model.embedding.table, model.embedding.bias)  # a row for each piece
+        for name, weight in model.named_weights().items():
+            if name in weights and any(weight is each for each in by_piece):
+                weights[name], shared = transfer_rows(weights[name], old, tokenizer)
         message += (
             f"; {shared:,} of {tokenizer.vocabulary_size:,} pieces are also in its vocabulary"
         )

@@ -61,7 +61,8 @@ def make_trainer(
     step, sized = make_step_within_memory(model, planned, stages, process_group, components)
     if sized != config and process_group.is_main_process:
         folder.write_config(sized)
-    console.print(describe_choices(sized))
+    has_own_rate = components.compute_rate is not None
+    console.print(describe_choices(sized, has_own_rate=has_own_rate))
     summary = describe(sized, stages, model, components.names.get("model"))
     console.print(summary)
     if process_group.replicas > 1:
@@ -69,11 +70,7 @@ def make_trainer(
         processes = f", of {count} processes" if count > 1 else ""
         console.print(f"{process_group.replicas} devices share every update{processes}")
     if any(plan.skipped > LONG_SHARE * (plan.pairs + plan.skipped) for plan in stages):
-        longest = max(sized.training.row_lengths)
-        console.print(
-            f"many pairs are longer than {longest} tokens and are left out: to train on them, set "
-            f"'training.row_lengths=[{longest},{2 * longest}]'"
-        )
+        console.print(_describe_long_pairs(sized))
     console.print(f"run folder: {folder.path}")
     probes = sized.training.probes or []
     session = Session(folder, sized, model, step, process_group, console, components, callbacks)
@@ -164,6 +161,18 @@ def describe(
         flops = count_training_flops_per_token(model.sizes.costs)
         lines.append(f"{flops / 1e6:,.1f} MFLOP per token in training")
     return "\n".join(lines)
+
+
+def _describe_long_pairs(config: Config) -> str:
+    """Return a line about pairs that fit into no row, and how to train on them."""
+    longest = max(config.training.row_lengths)
+    line = f"many pairs are longer than {longest} tokens and are left out"
+    if config.training.resume is not None or config.data.prepared is not None:
+        return line  # their rows are what they are
+    overrides = [f"'training.row_lengths=[{longest},{2 * longest}]'"]
+    if config.model.max_length < 2 * longest:
+        overrides.append(f"model.max_length={2 * longest}")
+    return f"{line}: to train on them, set {' '.join(overrides)}"
 
 
 def _describe_batches(plan: BatchPlan) -> str:

@@ -73,14 +73,19 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
     return replace(config, model=model, training=training)
 
 
-def describe_choices(config: Config) -> str:
-    """Return one line with the sizes and rates of a resolved configuration, as overrides."""
+def describe_choices(config: Config, *, has_own_rate: bool = False) -> str:
+    """Return one line with the sizes and rates of a resolved configuration, as overrides.
+
+    Args:
+        config: resolved.
+        has_own_rate: whether an optimizer or a schedule from Python sets the learning rate.
+    """
     keys = ("d_model", "encoder_layers", "decoder_layers", "dropout")
     choices = {f"model.{key}": getattr(config.model, key) for key in keys}
     choices["tokenizer.vocabulary_size"] = config.tokenizer.vocabulary_size
+    rates = () if has_own_rate else ("learning_rate", "warmup_steps")
     for key in (
-        *("batch_tokens", "accumulate", "learning_rate", "warmup_steps", "evaluate_every"),
-        *("max_minutes", "precision"),
+        *("batch_tokens", "accumulate", *rates, "evaluate_every", "max_minutes", "precision"),
     ):
         choices[f"training.{key}"] = getattr(config.training, key)
     return "chose: " + " ".join(

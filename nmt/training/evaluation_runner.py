@@ -133,5 +133,8 @@ class EvaluationRunner:
 
 def _describe(evaluation: DevEvaluation) -> str:
     scores = [f"{score.name} {score.value:.2f}" for score in evaluation.scores]
-    loss = "saved, no dev split" if evaluation.nll is None else f"dev loss {evaluation.nll:.3f}"
+    if evaluation.nll is not None:
+        loss = f"dev loss {evaluation.nll:.3f}"
+    else:
+        loss = "saved, no dev split" if not scores else "no dev pair fits into a row"
     return ", ".join([loss, *scores])

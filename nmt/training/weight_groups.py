@@ -24,15 +24,16 @@ class WeightGroups:
     Args:
         weights: the trained weights of a model, in order.
         optimizer: "adam", "adamw" or "muon". Only weights that it treats alike share a group: decay
-            acts on kernels alone, and Muon needs each kernel as a matrix. None: another one, which
-            may treat every weight differently, so that each is a group of its own.
+            acts on kernels alone, those of adapters included, and Muon needs each kernel as a
+            matrix. None: another one, which may treat every weight differently, so that each is a
+            group of its own.
     """
 
     def __init__(self, weights: Sequence[keras.Variable], optimizer: str | None) -> None:
         self._shapes = [tuple(weight.shape) for weight in weights]
         groups: dict[str, list[int]] = {}
         for i, weight in enumerate(weights):
-            is_kernel = weight.name == "kernel"
+            is_kernel = weight.name == "kernel" or weight.name.startswith("lora_kernel")
             name = "kernels" if is_kernel and optimizer == "adamw" else "undecayed"
             is_alone = optimizer is None or (is_kernel and optimizer == "muon")
             if is_alone or math.prod(self._shapes[i]) >= LARGE:

@@ -115,6 +115,14 @@ def weights(run: Run) -> dict[str, np.ndarray]:
     return {name: array for name, array in state.items() if name.startswith("model/")}
 
 
+class Unnamed(Bag):
+    """A bag whose embedding has the name that Keras gives it."""
+
+    def __init__(self, sizes: Any = None, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
+        self.embedding = TokenEmbedding(self.sizes.vocabulary_size, self.sizes.d_model)
+
+
 @pytest.fixture(scope="module")
 def gated(shop: Workshop) -> Run:
     probes = 'training.probes=["Hoy hace frío."]', "training.attention_every=2"
@@ -145,6 +153,22 @@ def test_a_run_translates_with_its_class(gated: Run, configured: Run) -> None:
     assert gated.translator().translate(SENTENCES) == translator.translate(SENTENCES)
     [attention] = translator.attentions([("Hoy hace frío.", "It is cold today.")])
     assert set(attention.weights) == {"encoder", "decoder", "cross"}
+
+
+def test_the_embedding_is_found_whatever_its_name(
+    kept: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.StringIO()
+    few = "training.max_steps=1", "data.dev=0", "data.test=0"
+    console = Console(file=output, width=1000)
+    first = kept.train(*few, model=Unnamed, console=console)
+    assert "token embeddings start from co-occurrences in" in output.getvalue()
+    remaining = [each for each in kept.overrides if not each.startswith(("model", "tokenizer"))]
+    monkeypatch.setattr(kept, "overrides", remaining)
+    start = f"training.start_from={first.path}", "tokenizer.vocabulary_size=300"
+    kept.train(*few, *start, model=Unnamed, console=console)
+    [shared] = re.findall(r"; (\d+) of \d+ pieces are also in its vocabulary", output.getvalue())
+    assert int(shared) > 100
 
 
 def test_the_class_computes_what_is_translated(gated: Run) -> None:

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nmt.inference.metrics import Score
 from nmt.training.cadence import Cadence
-from nmt.training.evaluation_runner import EvaluationRunner
+from nmt.training.evaluation_runner import EvaluationRunner, _describe
+from nmt.training.journal import DevEvaluation
 from nmt.training.position import Position
 from nmt.training.saver import Saver
+
+BLEU = Score("BLEU", 20.0, "")
 
 
 def make_session(position: Position, **training: Any) -> Any:
@@ -33,6 +37,18 @@ def test_without_a_share_a_resumed_run_is_evaluated_as_configured(
     )
     assert position.evaluation_cadence == (cadence if kept else Cadence())
     assert position.attention_cadence == (cadence if kept else Cadence())
+
+
+@pytest.mark.parametrize(
+    ("nll", "scores", "line"),
+    [
+        (1.5, [BLEU], "dev loss 1.500, BLEU 20.00"),
+        (None, [BLEU], "no dev pair fits into a row, BLEU 20.00"),
+        (None, [], "saved, no dev split"),
+    ],
+)
+def test_an_evaluation_is_one_line(nll: float | None, scores: list[Score], line: str) -> None:
+    assert _describe(DevEvaluation(nll, scores, [], [], [], draw=False)) == line
 
 
 @pytest.mark.parametrize(("every", "kept"), [(0, True), (1000, True), (500, False)])

@@ -397,6 +397,7 @@ def test_what_a_size_chooses_is_printed_and_recorded(kept: Workshop) -> None:
     [line] = [each for each in output.getvalue().splitlines() if each.startswith("chose: ")]
     config = run.folder.config
     assert line == describe_choices(config)
+    assert "learning_rate" not in describe_choices(config, has_own_rate=True)
     assert config.tokenizer.vocabulary_size == run.folder.load_tokenizer().vocabulary_size < 8000
     assert config.training.positions_per_update == SMALLEST_UPDATE
     assert config.training.evaluate_every is not None

@@ -56,6 +56,18 @@ def test_groups_follow_the_optimizer(compose: Callable[..., Any]) -> None:
     assert shapes("muon") == sorted([*apart, (elements - in_kernels,)])
 
 
+def test_kernels_of_adapters_are_kernels() -> None:
+    shapes = {"lora_kernel_a": (4, 2), "lora_kernel_b": (2, 4), "bias": (3,)}
+    weights = [keras.Variable(np.zeros(shape), name=name) for name, shape in shapes.items()]
+
+    def shapes_of(optimizer: str) -> list[tuple[int, ...]]:
+        groups = WeightGroups(weights, optimizer)
+        return [tuple(variable.shape) for variable in groups.make_variables(weights)]
+
+    assert shapes_of("adamw") == [(16,), (3,)]
+    assert shapes_of("muon") == [(4, 2), (2, 4), (3,)]
+
+
 def test_variables_copy_only_what_is_joined(compose: Callable[..., Any]) -> None:
     small = [keras.Variable(np.full(n, float(n), np.float32), name="bias") for n in (2, 3)]
     large = keras.Variable(np.zeros((LARGE // 8, 8), np.float32), name="table")
