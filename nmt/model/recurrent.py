@@ -26,7 +26,7 @@ from nmt.model.encoder_decoder import (
 from nmt.model.input_feeding import DecoderInputs, DropoutMasks, LayerWeights, Segments, decode
 from nmt.model.layers import Dense, TokenEmbedding
 from nmt.model.masks import segment_mask
-from nmt.model.recurrent_attention import Memory, Reading
+from nmt.model.recurrent_attention import Memory, RecurrentAttention
 from nmt.model.recurrent_layers import (
     BidirectionalLayer,
     RecurrentLayer,
@@ -109,11 +109,11 @@ class Recurrent(EncoderDecoder):
             Dense(width, activation="tanh", name=f"bridge_{i}", dtype=policy)
             for i in range(sizes.decoder_layers if sizes.bridge else 0)
         ]
-        self.reading = Reading(sizes, name="reading", dtype=policy)
+        self.reading = RecurrentAttention(sizes, name="reading", dtype=policy)
         if type(self).__init__ is Recurrent.__init__:  # a subclass may add layers
             self.build()
 
-    def attention_layers(self, kind: str) -> list[Reading]:
+    def attention_layers(self, kind: str) -> list[RecurrentAttention]:
         """See `Model.attention_layers`."""
         return {CROSS.name: [self.reading]}[kind]
 

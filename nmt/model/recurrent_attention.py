@@ -84,12 +84,11 @@ class AttentionParameters(NamedTuple):
         return ops.tanh(product + self.bias)
 
 
-@keras.saving.register_keras_serializable("nmt")
-class Reading(SizedLayer):
+@keras.saving.register_keras_serializable("nmt", name="Reading")  # as in older `.keras` files
+class RecurrentAttention(SizedLayer):
     """Attention to the encoder's states, and the attentional state that logits are computed from.
 
-    The attentional state is a = tanh(W [context; h] + b), Luong et al. 2015, equation 5. `.keras`
-    files contain the name of this class.
+    The attentional state is a = tanh(W [context; h] + b), Luong et al. 2015, equation 5.
 
     Args:
         sizes: the model's.

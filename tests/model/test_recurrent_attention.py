@@ -15,7 +15,7 @@ from test_recurrent_layers import exactly
 from test_transformer import compiled
 
 from nmt.model.dropout import fold
-from nmt.model.recurrent_attention import Reading
+from nmt.model.recurrent_attention import RecurrentAttention
 from nmt.model.scores import AdditiveScore
 from nmt.model.sizes import RecurrentSizes
 
@@ -48,8 +48,8 @@ def sizes_of(score: str, **changes: Any) -> RecurrentSizes:
 
 
 @cache
-def reading(score: str) -> Reading:
-    return randomised(Reading(sizes_of(score)))
+def reading(score: str) -> RecurrentAttention:
+    return randomised(RecurrentAttention(sizes_of(score)))
 
 
 def inputs() -> tuple[Array, Array, Array]:
@@ -62,11 +62,13 @@ def inputs() -> tuple[Array, Array, Array]:
     return 3 * normal(1, B, T, R), 3 * normal(2, B, S, R), mask
 
 
-def read(layer: Reading, h: Any, states: Any, mask: Any, **arguments: Any) -> tuple[Any, Any]:
+def read(
+    layer: RecurrentAttention, h: Any, states: Any, mask: Any, **arguments: Any
+) -> tuple[Any, Any]:
     return layer(h, layer.project(states), mask, **arguments)
 
 
-def run(layer: Reading, *tensors: Any) -> tuple[Array, Array]:
+def run(layer: RecurrentAttention, *tensors: Any) -> tuple[Array, Array]:
     a, weights = compiled(lambda *tensors: read(layer, *tensors))(*tensors)
     return ops.convert_to_numpy(a), ops.convert_to_numpy(weights)
 
@@ -197,7 +199,7 @@ def test_cross_is_the_attention_of_the_transformer() -> None:
 
 @each_score
 def test_parts_of_heads_are_all_that_they_come_through(score: str) -> None:
-    layer, (h, states, mask) = randomised(Reading(sizes_of(score))), inputs()
+    layer, (h, states, mask) = randomised(RecurrentAttention(sizes_of(score))), inputs()
     assert layer.num_heads == (2 if score == "cross" else 1)
     before, _ = run(layer, h, states, mask)
     for number in range(layer.num_heads):
@@ -214,7 +216,7 @@ def test_parts_of_heads_are_all_that_they_come_through(score: str) -> None:
 
 
 def test_dropout_of_weights_is_a_function_of_its_key() -> None:
-    layer = randomised(Reading(sizes_of("general", attention_dropout=0.5)))
+    layer = randomised(RecurrentAttention(sizes_of("general", attention_dropout=0.5)))
     key = ops.cast(ops.convert_to_tensor(3, dtype="uint32"), "uint32")
     keyed = compiled(lambda key, *tensors: read(layer, *tensors, dropout_key=key))
     left, right, another = (keyed(fold(key, place), *inputs()) for place in (0, 0, 1))
@@ -228,7 +230,7 @@ def test_dropout_of_weights_is_a_function_of_its_key() -> None:
 @each_score
 def test_scores_run_in_float16(score: str) -> None:
     """Products of states that overflow it are scores like others."""
-    layer = randomised(Reading(sizes_of(score), dtype="mixed_float16"))
+    layer = randomised(RecurrentAttention(sizes_of(score), dtype="mixed_float16"))
     h, states, mask = inputs()
     a, weights = run(layer, h * 100, states * 100, mask)
     assert a.dtype == np.float16
@@ -239,8 +241,8 @@ def test_scores_run_in_float16(score: str) -> None:
 
 @each_score
 def test_a_reading_is_rebuilt_from_its_configuration(score: str) -> None:
-    layer = Reading(sizes_of(score), name="read", dtype="mixed_bfloat16")
-    again = Reading.from_config(layer.get_config())
+    layer = RecurrentAttention(sizes_of(score), name="read", dtype="mixed_bfloat16")
+    again = RecurrentAttention.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
     assert again.sizes == layer.sizes
-    assert keras.saving.get_registered_object("nmt>Reading") is Reading
+    assert keras.saving.get_registered_object("nmt>RecurrentAttention") is RecurrentAttention
