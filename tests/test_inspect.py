@@ -91,7 +91,8 @@ def test_embeddings_are_written_beside_the_events(tiny_run: Path, tmp_path: Path
     np.testing.assert_allclose(table, expected, rtol=1e-4, atol=1e-12)
     labels = (run / "logs" / "embeddings" / "labels.tsv").read_text(encoding="utf-8")
     assert len(labels.splitlines()) == 1 + len(expected)
-    assert labels.splitlines()[0].split("\t")[3:] == ["count es", "count en", "language"]
+    columns = ["source count es", "target count en", "language"]
+    assert labels.splitlines()[0].split("\t")[3:] == columns
     (run / "corpus.json").unlink()
     assert "warning: the corpus has changed" in inspected("project", "--run", run)
     inspected("project", "--run", run, "--no-counts")

@@ -41,7 +41,8 @@ class Listing(NamedTuple):
         """Return the table as a section of a Markdown document."""
 
         def line(cells: Sequence[str]) -> str:
-            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+            texts = [" ".join(cell.split()).replace("|", "\\|") for cell in cells]
+            return "| " + " | ".join(texts) + " |"
 
         rule = "|" + "".join("---:|" if right else "---|" for right in self.are_numbers())
         note = [self.note, ""] if self.note else []

@@ -25,7 +25,7 @@ def add(subcommands: Subcommands) -> None:
         help="beam search step by step: the tree of prefixes, the best tokens at each position",
         description="Search as nmt.translate does, and show every prefix in the beam as a tree "
         "(dim: dropped later), the most probable tokens at each position of the best output, and "
-        "where greedy search differs.",
+        "where greedy search differs. nmt.translate searches an output that loops once more.",
     )
     parser.add_argument("sentences", nargs="+")
     add_run(parser)

@@ -123,7 +123,7 @@ def analyze(
     run = next((system.run for system in systems if system.run is not None), None)
     words = TrainingWords({}, {})
     if run is not None:
-        words = read_training_words(run, partial(reader.corpus, run), console.print)
+        words = read_training_words(run, partial(reader.corpus, run), data.sources, console.print)
     every_slice = make_slices(data.sources, data.references, data.languages, words, data.groups)
     slices = drop_repeated(every_slice)
     results = [

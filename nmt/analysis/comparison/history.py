@@ -240,6 +240,6 @@ def translate_history(run: RunFolder, threshold: float, folder: Path, console: C
 
 def slice_history(run: RunFolder, history: History, log: Callable[[str], None]) -> list[Slice]:
     """Return the kinds of sentences of a history; by source words alone without the corpus."""
-    words = read_training_words(run, lambda: read_corpus(run, log), log)
     sources, references = zip(*history.pairs, strict=True)
+    words = read_training_words(run, lambda: read_corpus(run, log), sources, log)
     return drop_repeated(make_slices(sources, references, run.config.data.languages, words))

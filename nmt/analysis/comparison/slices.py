@@ -101,15 +101,20 @@ class TrainingWords:
 
 
 def read_training_words(
-    run: RunFolder, read_corpus: Callable[[], Corpus], log: Callable[[str], object]
+    run: RunFolder,
+    read_corpus: Callable[[], Corpus],
+    sources: Sequence[str],
+    log: Callable[[str], object],
 ) -> TrainingWords:
     """Return the words that a run was trained on.
 
-    Those of its sources alone, which it kept, if its corpus is prepared or cannot be read.
+    Those of its sources alone, which it kept, if its corpus is prepared or cannot be read; none if
+    these are of a script without letter case, of which a run keeps no words.
 
     Args:
         run: the run.
         read_corpus: returns its corpus.
+        sources: sentences in the language of its sources.
         log: called with progress messages.
     """
     try:
@@ -119,7 +124,9 @@ def read_training_words(
         corpus = None
     if corpus is None or isinstance(corpus, PreparedCorpus):
         words = run.load_source_words()
-        return TrainingWords(words.counts if words else {}, {})
+        letters = [letter for source in sources for letter in source if letter.isalpha()]
+        has_case = 2 * sum(each.lower() != each.upper() for each in letters) >= len(letters)
+        return TrainingWords(words.counts if words and has_case else {}, {})
     pairs = (pair for source in corpus.mixture for pair in source.pairs)
     return TrainingWords.count(remove_contexts(pairs))
 

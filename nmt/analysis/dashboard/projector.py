@@ -101,8 +101,8 @@ def _describe_pieces(pieces: Sequence[str], counts: Counts | None) -> str:
         "kind": [_name_kind(token, piece) for token, piece in enumerate(pieces)],
     }
     if counts is not None:
-        columns[f"count {counts.source_language}"] = counts.source.tolist()
-        columns[f"count {counts.target_language}"] = counts.target.tolist()
+        columns[f"source count {counts.source_language}"] = counts.source.tolist()
+        columns[f"target count {counts.target_language}"] = counts.target.tolist()
         columns["language"] = counts.languages()
     rows = [columns, *zip(*columns.values(), strict=True)]
     return "".join("\t".join(map(str, row)) + "\n" for row in rows)

@@ -21,7 +21,6 @@ from nmt.inference.contract import FREE, BeamOptions, Hypothesis, SearchRequest
 from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.search import Constraints, is_possible
-from nmt.inference.segmenting import clean_input
 from nmt.inference.segments import SegmentWriter, show_spans
 from nmt.inference.translator import Translator
 
@@ -106,7 +105,8 @@ def record(
 ) -> Trace:
     """Search for translations of one sentence and return the trace of the search.
 
-    The search returns as many hypotheses as the beam has; the best one is the translation.
+    The search returns as many hypotheses as the beam has; the best one is the translation, unless
+    that one loops and is searched again (`nmt.inference.repeating`).
 
     Args:
         translator: a translator of a run.
@@ -116,12 +116,13 @@ def record(
         prefix: text that every output begins with.
 
     Raises:
-        UserError: the text is empty or longer than a segment, or no Keras model is available.
+        UserError: the text is empty or longer than a segment, an option is out of its range, or no
+            Keras model is available.
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
     options = _resolve_options(translator, beam_size, length_penalty)
-    segment = translator.segmenter.segment_whole(text).begin_with(clean_input(prefix))
+    segment = translator.pipeline.begin_with(translator.segmenter.segment_whole(text), prefix)
     source = np.append(segment.ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(segment.prefix.text).astype(np.int32)
     limit = translator.pipeline.output_limit(len(segment.sentence_ids), len(forced))
@@ -162,13 +163,11 @@ def _resolve_options(
     translator: Translator, beam_size: int | None, length_penalty: float | None
 ) -> BeamOptions:
     """Return the options of a search that returns as many hypotheses as its beam has."""
-    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(translator.decoding)
-    return BeamOptions(
-        size,
-        alpha if size > 1 else 0.0,
-        n_best=size,
-        no_repeat_ngram=translator.decoding.no_repeat_ngram,
+    options = SearchRequest(beam_size, length_penalty).resolve(
+        translator.decoding, translator.tokenizer.vocabulary_size
     )
+    alpha = options.length_penalty if options.size > 1 else 0.0
+    return options._replace(length_penalty=alpha, n_best=options.size, avoids_loops=False)
 
 
 class _Prefixes:

@@ -203,17 +203,19 @@ def test_training_words_are_those_of_the_corpus_or_of_the_sources(
     """A prepared corpus has no text of its pairs."""
     run = RunFolder.open(tiny_run)
     log: list[str] = []
-    words = read_training_words(run, lambda: read_corpus(run, log.append), log.append)
+    sources = ["El coche es rojo."]
+    words = read_training_words(run, lambda: read_corpus(run, log.append), sources, log.append)
     assert words.source
     assert words.target
     pairs = [(f"rojo w{i}a", f"red v{i}b") for i in range(60)]
     corpus = prepared(plan(tmp_path, pairs))
-    without_text = read_training_words(run, lambda: corpus, log.append)
+    without_text = read_training_words(run, lambda: corpus, sources, log.append)
     assert without_text.source
     assert not without_text.target
 
     def fail() -> Corpus:
         raise UserError("it is gone")
 
-    assert read_training_words(run, fail, log.append) == without_text
+    assert read_training_words(run, fail, sources, log.append) == without_text
     assert log[-1] == "frequencies are those of source words alone: it is gone"
+    assert not read_training_words(run, fail, ["السيارة حمراء في iOS."], log.append).source

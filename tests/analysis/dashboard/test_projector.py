@@ -83,7 +83,9 @@ def test_the_projector_serves_vectors_and_labels(tmp_path: Path) -> None:
     served = np.frombuffer(get("tensor", **run_parameters), np.float32).reshape(table.shape)
     np.testing.assert_allclose(served, table, rtol=1e-4)
     lines = get("metadata", **run_parameters).decode("utf-8").split("\n")
-    assert lines[0].split("\t") == ["piece", "id", "kind", "count es", "count en", "language"]
+    assert lines[0].split("\t") == [
+        *("piece", "id", "kind", "source count es", "target count en", "language")
+    ]
     assert lines[-1] == ""
     rows = [line.split("\t") for line in lines[1:-1]]
     assert [len(row) for row in rows] == [6] * len(PIECES)

@@ -129,6 +129,8 @@ def test_a_listing_may_be_empty() -> None:
 
 def test_a_listing_is_the_same_on_both_papers() -> None:
     listing = Listing("Title", "Note.", ["name", "x", "y"], [["a|b", "1", "–"], ["c", "22", "d"]])
+    broken = [["a|b", "1", "–"], ["c", "22", "\nd\r"]]
+    assert Listing("Title", "Note.", listing.header, broken).as_markdown() == listing.as_markdown()
     assert listing.as_markdown() == (
         "## Title\n\nNote.\n\n| name | x | y |\n|---|---:|---|\n| a\\|b | 1 | – |\n| c | 22 | d |\n"
     )

@@ -82,6 +82,15 @@ def test_its_best_is_what_is_translated(
     )
 
 
+def test_options_are_refused_as_by_the_search(letters: Translator) -> None:
+    for options, message in (
+        ({"length_penalty": 11.0}, "length_penalty must be between 0 and 10"),
+        ({"beam_size": 1000}, "beam_size must be at most"),
+    ):
+        with pytest.raises(UserError, match=message):
+            record(letters, "hola", **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("text", "size"), CASES)
 def test_every_probability_is_that_of_a_whole_forward_pass(
     traced: Callable[[str, int], Trace], forced: Callable[..., np.ndarray], text: str, size: int
