@@ -55,7 +55,7 @@ if [[ ! -x "$venv/bin/python" ]] || ! fits "$venv/bin/python"; then
   rm -rf "$venv"
   "$python" -m venv "$venv"
 fi
-echo "setup: installing the locked packages (2.7 GB on disk, 7 to 8 GB with those for GPUs; minutes the first time)" >&2
+echo "setup: installing the locked packages (2.8 GB on disk, 7 to 8 GB with those for GPUs; minutes the first time)" >&2
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
   --require-hashes "${locks[@]/#/--requirement=}"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \

@@ -295,7 +295,9 @@ def prepare(overrides: list[str]) -> Ready:
             set_seed(config.seed)
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)
-        [batches] = plan_training(config, corpus, tokenizer)
+        batches, *later = plan_training(config, corpus, tokenizer)
+        if later:
+            raise UserError("data.stages are not measured: leave them out")
         return Ready(config, corpus.epoch_pairs, tokenizer.vocabulary_size, batches, process_group)
     except UserError as error:
         fail(error)

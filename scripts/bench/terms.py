@@ -195,7 +195,7 @@ def score(
         for is_used in glossary.mark_used([each.term for each in glossary.find(pair.source)], text)
     ]
     bleu = corpus_bleu(list(outputs), [[pair.target for pair in pairs]]).score
-    return [f"{sum(uses) / len(uses):.1%} of {len(uses):,}", f"{bleu:.2f}"]
+    return [f"{sum(uses) / max(1, len(uses)):.1%} of {len(uses):,}", f"{bleu:.2f}"]
 
 
 def show(
