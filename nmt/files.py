@@ -57,14 +57,14 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file: atomically, unless ``path`` is a link or no regular file.
 
-    A link and a device, such as a terminal, are written through: the user has put them there. So is
-    a file in a folder that lets no file be created.
+    A link and a device, such as a terminal, are written through: the user has put them there. A
+    file in a folder without write permission is overwritten in place.
 
     Raises:
         UserError: it cannot be written.
     """
-    is_fixed = path.exists() and not (path.is_file() and os.access(path.parent, os.W_OK))
-    if path.is_symlink() or is_fixed:
+    is_replaceable = path.is_file() and os.access(path.parent, os.W_OK)
+    if path.is_symlink() or (path.exists() and not is_replaceable):
         try:
             with attach_filename(path):
                 path.write_bytes(data)
@@ -147,7 +147,9 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         UserError: the temporary folder cannot be created.
     """
     folder = folder.resolve()
-    partial, old = partial_path(folder), partial_path(folder)
+    # Not names for `remove_partial`: a run may be locked while an export is written into it.
+    name = f"{secrets.token_hex(4)}-{folder.name[:40]}"
+    partial, old = folder.with_name(f".new-{name}"), folder.with_name(f".old-{name}")
     try:
         partial.mkdir(parents=True)
     except OSError as error:

@@ -330,7 +330,7 @@ def translate(
     if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
         # Before the output is opened, which an input in another encoding must not overwrite.
         pipe = open_pipe(arguments.file, arguments.encoding)
-    translator.run([], request)  # refuses invalid options, likewise
+    translator.run([], request)  # refuses invalid options, before the output is opened, too
     with contextlib.ExitStack() as files:
         out = files.enter_context(open_output(arguments.output, begin=begin))
         quality = QualityLines(arguments.quality, files)

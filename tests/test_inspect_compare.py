@@ -253,6 +253,7 @@ def test_a_page_works_by_keyboard_and_asks_nobody(
         page.close()
 
 
+@needs_chromium
 def test_a_page_breaks_a_word_that_is_longer_than_a_line(browser: Any, tmp_path: Path) -> None:
     word = "ara" * 60  # as models write that have hardly been trained
     page_file = tmp_path / "page.html"

@@ -60,7 +60,7 @@ class ColumnChoice(NamedTuple):
             example = f"{self.key}={','.join((*names, 'TARGET')[:2])}"
             remedy = f"name those of source and target, as in {example}"
             if not self.key:
-                remedy = "rename those of source and target to source and target"
+                remedy = "rename two of them to source and target"
             raise UserError(f"{table} has the columns {list_names(names)}: {remedy}")
         chosen: list[Any] = [*(sides or guess or (0, 1))]
         chosen += [None] * (3 - len(chosen))

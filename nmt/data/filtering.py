@@ -16,6 +16,7 @@ from nmt.text.cleaning import JOINERS, clean_text
 if TYPE_CHECKING:
     from nmt.config import DataConfig
 
+_MAX_WEIGHT = float(np.finfo(np.float32).max)
 # Reasons that other modules give; they appear in corpus.json and in the file of rejected lines.
 DUPLICATE = "duplicate"
 HELD_OUT = "in dev or test"  # shares a side with a pair to score on
@@ -139,4 +140,4 @@ def parse_weight(text: str) -> float | None:
         weight = float(text)
     except ValueError:
         return None
-    return weight if 0 <= weight <= np.finfo(np.float32).max else None
+    return weight if 0 <= weight <= _MAX_WEIGHT else None

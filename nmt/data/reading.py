@@ -188,21 +188,25 @@ def _file_rows(
             elif suffix in JSON_LINES:
                 rows = read_json_lines(lines, name, choice)
             else:
-                is_file = path.suffix != SPOOLED
-                yield from _table_rows(str(path), lines, name, choice, is_file=is_file)
+                may_be_csv = path.suffix != SPOOLED
+                yield from _table_rows(str(path), lines, name, choice, may_be_csv=may_be_csv)
                 return
         for number, cells in rows:
             yield Row(str(path), number, cells)
 
 
 def _table_rows(
-    file: str, lines: Iterable[bytes], name: str, choice: ColumnChoice, *, is_file: bool = True
+    file: str, lines: Iterable[bytes], name: str, choice: ColumnChoice, *, may_be_csv: bool = True
 ) -> Iterator[Row]:
-    """Yield the rows of a table with TABs, without its header; one of a user's file is no CSV."""
+    """Yield the rows of a table with TABs, without its header.
+
+    Raises:
+        UserError: all cells are in quotes, and the table ``may_be_csv``.
+    """
     columns: Columns | None = None
     lines = iter(lines)
     head = list(islice(lines, _SAMPLE))
-    if is_file and _is_quoted(head):
+    if may_be_csv and _is_quoted(head):
         raise UserError(f"{name} has its cells in quotes, as CSV has: give it a name in {CSV}")
     for number, line in enumerate(chain(head, lines), 1):
         is_header = False

@@ -26,7 +26,7 @@ def place_texts(
 ) -> tuple[str, list[int]]:
     """Return one text, joined as its language is written, and where each text begins in it.
 
-    Empty texts are left out.
+    Empty texts are left out; one begins where the text before it ends.
 
     Args:
         texts: translations of the segments of a text.

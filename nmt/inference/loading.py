@@ -140,4 +140,4 @@ def _backend() -> str:
     keras = sys.modules.get("keras")
     if keras is not None:
         return str(keras.config.backend())
-    return os.environ.get("KERAS_BACKEND", "tensorflow")
+    return os.environ.get("KERAS_BACKEND") or "tensorflow"

@@ -141,7 +141,7 @@ class _ShardReader:
         if not file.seekable():
             raise UserError(
                 f"{file.name} is a pipe, which cannot be read again if the preparation is "
-                "continued: write it to a file first"
+                "resumed: write it to a file first"
             )
         self._files.append((file, Path(file.name).stat().st_size))
 

@@ -65,16 +65,19 @@ def read_tests(
         path = Path(where).expanduser()
         if path.is_dir():
             run = RunFolder.open(path)
-            run_data, key = run.config.data, f"data.tests.{name}={where}"
+            run_data, key = run.config.data, f"data.tests.{name}"
             if run.path.resolve() in readers:
-                raise UserError(f"{key}: a run cannot have its own test split as another test set")
+                raise UserError(
+                    f"{key}={where}: a run cannot have its own test split as another test set: "
+                    f"leave it out: '~{key}'"
+                )
             pairs = read_corpus(run, lambda line: None, readers).test
             if not pairs:
-                raise UserError(f"{key} is a run without a test split")
+                raise UserError(f"{key}={where} is a run without a test split")
+            is_reversed = _is_reversed(run, config.languages, key)
             source_view = to_source_view(run_data, pairs)
-            if _is_reversed(key, (run_data.source_language, run_data.target_language), sides):
+            if is_reversed != (run_data.reverse != config.reverse):
                 source_view = _reverse(source_view)
-            is_reversed = _is_reversed(key, run_data.languages, config.languages)
             if is_reversed or not config.context:
                 pairs = remove_contexts(pairs, list_tags(run_data))
             if is_reversed:
@@ -121,25 +124,30 @@ def read_run_pairs(
                 f"{key}.run={run.path}: its corpus cannot be read ({error}); restore it, or train "
                 f"without it: '~{key}'"
             ) from error
-        is_reversed = _is_reversed(f"{key}.run={run.path}", run.config.data.languages, languages)
-        run_pairs[name] = _reverse(pairs) if is_reversed else pairs
+        run_pairs[name] = _reverse(pairs) if _is_reversed(run, languages, key) else pairs
     return run_pairs
 
 
-def _is_reversed(key: str, run_languages: tuple[str, str], languages: tuple[str, str]) -> bool:
-    """Whether a run has the languages of a corpus in the other order.
+def _is_reversed(run: RunFolder, languages: tuple[str, str], key: str) -> bool:
+    """Whether a run translates between two languages in the other direction.
+
+    Args:
+        run: the run.
+        languages: BCP 47 tags; variants match, as en-GB does en.
+        key: of the configuration, under which the run is used.
 
     Raises:
         UserError: it has other languages.
     """
+    run_languages = run.config.data.languages
     if run_languages in (languages, languages[::-1]):
         return run_languages != languages
     for is_reversed, order in ((False, languages), (True, languages[::-1])):
         if all(map(are_variants, run_languages, order)):
             return is_reversed
     raise UserError(
-        f"{key} translates {' to '.join(run_languages)}, and this corpus is of "
-        f"{' and '.join(languages)}: name another run, or leave it out: '~{key.split('=')[0]}'"
+        f"{key}: {run.path} translates {' to '.join(run_languages)}, and this corpus is of "
+        f"{' and '.join(languages)}: name another run, or leave it out: '~{key}'"
     )
 
 

@@ -86,11 +86,12 @@ def check_trial(composed: Any) -> None:
     runs = {"training.start_from": values["training"]["start_from"]}
     runs |= {f"data.tests.{name}": where for name, where in (data.get("tests") or {}).items()}
     for name, source in (data.get("sources") or {}).items():
-        runs[f"data.sources.{name}.run"] = (source or {}).get("run")
+        if isinstance(source, dict):
+            runs[f"data.sources.{name}.run"] = source.get("run")
     for key, where in runs.items():
-        if where is not None and Path(where).name == LATEST:
+        if isinstance(where, str) and Path(where).name == LATEST:
             raise UserError(
-                f"{key}={where} is another run for each trial of a sweep: name the run's own folder"
+                f"{key}={where} changes with every trial of a sweep: name the run's own folder"
             )
 
 

@@ -190,7 +190,8 @@ class SegmentTranslator:
         joined = self._joiner.join_best(hypotheses, n_best, text.spaces)
         tagged = [carry_tags(text.source, translation) for translation in joined]
         best = [max(row, key=lambda each: each.score).text for row in hypotheses]
-        _, begins = place_texts(best, self._joiner.language, text.spaces)
+        joined_best, begins = place_texts(best, self._joiner.language, text.spaces)
+        assert joined_best == joined[0].text, "`Joiner.join_best` chooses the same"
         sentences = locate_sentences(text, best, begins, tagged[0][1])
         return JoinedText([translation for translation, _ in tagged], sentences)
 

@@ -21,13 +21,16 @@ _MODELED = 20_000  # words that the model of spelling is made of
 _MIN_FORM = 4  # letters of a plural: shorter words are often typing errors
 _FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
 # Probabilities of errors, relative to those of a missing, doubled or swapped letter: the letter of
-# a key beside the right one, and any other; an accent that is too much, and one that is left out.
+# a key beside the right one, and any other; an accent that is too much, and one that is left out;
+# two letters more of nooo than of noo.
 _BESIDE, _FAR = 0.3, 0.01
 _ADDED, _LEFT_OUT = 0.1, 0.2
-_LIKELY = 0.2  # of errors inside of a word, from which on it may begin a sentence
+_DRAWN_OUT = 0.1
 _MIN_SCORE = 1.5  # occurrences of a correction, times the probability of the error
+_LIKELY = 0.2  # probability of an error inside, from which on a first word may become a rare one
 _LONG = 5  # letters of a word that has an inside
-_ENDING, _COMMON_ENDING = 3, 20  # letters; known words of which one is a form with it
+_ENDING = 3  # letters by which forms of one word differ
+_COMMON_ENDING = 20  # known words with an ending, from which on an unknown word may be a form
 _MAX_ENDING, _MIN_STEM = 3, 5  # letters in which forms of one word differ, and agree
 
 
@@ -47,7 +50,7 @@ class KnownWords:
         Args:
             word: an unknown word.
             max_rank: how many of the most frequent words may replace it, other than with its
-                accents.
+                accents, or for an error inside of the word.
         """
         lower = word.lower()
         bare = strip_accents(lower)
@@ -65,7 +68,7 @@ class KnownWords:
         return best[0].upper() + best[1:] if word[0].isupper() else best
 
     def _find_drawn_out(self, bare: str) -> str | None:
-        """Return the word that one such as nooooo may be, however rare; None: the word is none."""
+        """Return the known word, however rare, of which one such as nooooo is drawn out."""
         known = [
             (probability * self._counts[self._by_bare[right]], self._by_bare[right])
             for right, probability in _list_shorter(bare).items()
@@ -82,7 +85,7 @@ class KnownWords:
         Args:
             lower: an unknown word in lower case.
             bare: the same without accents.
-            max_rank: see `correct`; a word that differs inside is considered however rare it is.
+            max_rank: see `correct`.
         """
         if len(lower) > self._longest + 1:
             return None
@@ -92,7 +95,8 @@ class KnownWords:
         for right, probability in errors.items():
             if is_form and right[-1:] != bare[-1:]:
                 continue
-            is_inside = len(bare) >= _LONG and right[-_ENDING:] == bare[-_ENDING:]
+            has_same_ends = right[0] == bare[0] and right[-_ENDING:] == bare[-_ENDING:]
+            is_inside = has_same_ends and len(bare) >= _LONG
             for known in self._variants.get(right, ()):
                 rate = probability * _compare_accents(accents, _count_accents(known))
                 if self._ranks[known] < max_rank or (is_inside and rate >= _LIKELY):
@@ -137,11 +141,9 @@ class KnownWords:
     @cached_property
     def _by_bare(self) -> Mapping[str, str]:
         """Word without accents -> the most frequent known word that it may be."""
-        words: dict[str, str] = {}
-        for word in self._counts:
-            bare = strip_accents(word)
-            words[bare] = max(words.get(bare, word), word, key=self._count_and_word)
-        return words
+        return {
+            bare: max(words, key=self._count_and_word) for bare, words in self._variants.items()
+        }
 
     @cached_property
     def _variants(self) -> Mapping[str, list[str]]:
@@ -197,11 +199,11 @@ def _list_forms(word: str) -> Iterator[str]:
 def _list_shorter(word: str) -> dict[str, float]:
     """Return the words that one such as nooooo may be -> their relative probabilities.
 
-    Other words and numerals are none.
+    Empty for other words and for numerals.
     """
     if not _REPEATED.search(word) or _NUMERAL.fullmatch(word):
         return {}
-    return {_REPEATED.sub(r"\1\1", word): 1.0, _REPEATED.sub(r"\1", word): 0.1}
+    return {_REPEATED.sub(r"\1\1", word): 1.0, _REPEATED.sub(r"\1", word): _DRAWN_OUT}
 
 
 def _list_errors(word: str, alphabet: str) -> dict[str, float]:
@@ -225,8 +227,7 @@ def _list_errors(word: str, alphabet: str) -> dict[str, float]:
         if after:
             around = before[-1:] + after[1:2]
             is_beside = any(after[0] in KEY_NEIGHBORS.get(letter, "") for letter in around)
-            doubled = 1 if after[0] in around else 0
-            add(before + after[1:], doubled or (_BESIDE if is_beside else _FAR))
+            add(before + after[1:], 1 if after[0] in around else _BESIDE if is_beside else _FAR)
         if len(after) > 1:
             add(before + after[1] + after[0] + after[2:], 1)
     return errors

@@ -102,7 +102,7 @@ PATTERNS = {
     rf"(?:(?:[A-Z]{{2}}[0-9]{{2}}|[0-9]{{2,4}})(?: [0-9]{{2,4}}){{2,7}}\b"  # telephone, account
     rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
     rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{2,4}}\b)*"
-    rf"(?: ?(?:%\B|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
+    rf"(?:%| %\B| ?(?:[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
     "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]",
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw

@@ -168,7 +168,7 @@ def _describe_long_pairs(config: Config) -> str:
     longest = max(config.training.row_lengths)
     line = f"many pairs are longer than {longest} tokens and are left out"
     if config.training.resume is not None or config.data.prepared is not None:
-        return line  # their rows are what they are
+        return line  # the rows of a resumed run or a prepared corpus are fixed
     overrides = [f"'training.row_lengths=[{longest},{2 * longest}]'"]
     if config.model.max_length < 2 * longest:
         overrides.append(f"model.max_length={2 * longest}")

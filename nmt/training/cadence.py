@@ -51,8 +51,8 @@ class Cadence:
 class CostMeter:
     """Measures the seconds of evaluations, or of attention logs, and adapts their cadence.
 
-    The first evaluation of a session compiles functions, so it adapts nothing; the second one is
-    estimated with what the first took from `schedule` to `end`.
+    The first evaluation of a session compiles functions, and changes no interval; its time from
+    `schedule` to `end` is the estimate for the second one.
 
     Args:
         advance_clock: advances the run's clock, the same in all processes; returns its seconds.

@@ -29,7 +29,7 @@ DRAWN_PROBES = 2
 class DevEvaluation:
     """The results of one evaluation."""
 
-    nll: float | None  # nats per target token; None without a dev split
+    nll: float | None  # nats per target token; None without a dev pair that fits into a row
     scores: Sequence[Score]  # on greedy translations; empty without dev sentences
     outputs: Sequence[tuple[Pair, str]]  # of all dev sentences that are translated
     samples: Sequence[tuple[Pair, str]]  # some of them

@@ -202,7 +202,7 @@ def test_a_third_column_weighs_pairs(tmp_path: Path) -> None:
     assert list_weights(corpus.mixture[:1]) is None
 
 
-@pytest.mark.parametrize("wrong", ["", "much", "nan", "inf", "-1"])
+@pytest.mark.parametrize("wrong", ["", "much", "nan", "inf", "-1", "1e39"])
 def test_what_is_no_weight_is_rejected(tmp_path: Path, wrong: str) -> None:
     corpus = weighed(tmp_path, "1", wrong, "1")
     assert corpus.rejected == {"weight that is no number": 1}

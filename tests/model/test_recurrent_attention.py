@@ -240,9 +240,9 @@ def test_scores_run_in_float16(score: str) -> None:
 
 
 @each_score
-def test_a_reading_is_rebuilt_from_its_configuration(score: str) -> None:
+def test_a_layer_is_rebuilt_from_its_configuration(score: str) -> None:
     layer = RecurrentAttention(sizes_of(score), name="read", dtype="mixed_bfloat16")
     again = RecurrentAttention.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
     assert again.sizes == layer.sizes
-    assert keras.saving.get_registered_object("nmt>RecurrentAttention") is RecurrentAttention
+    assert keras.saving.get_registered_object("nmt>Reading") is RecurrentAttention

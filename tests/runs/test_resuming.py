@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sample_configs import LANGUAGES, composed, configured
+from sample_configs import LANGUAGES, composed, job
 
 from nmt.errors import UserError
 from nmt.runs.resuming import check_trial
@@ -19,7 +19,7 @@ def test_links_to_runs_become_the_runs(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     link = tmp_path / "latest"
     link.symlink_to("one")
-    config = configured(
+    config = job(
         *(*LATER, *SOURCE, f"+data.sources.more.run={link}"),
         *(f"+data.tests.general={link}", "+data.tests.table=held_out.tsv"),
     )
@@ -33,6 +33,7 @@ def test_links_to_runs_become_the_runs(tmp_path: Path) -> None:
 )
 def test_trials_of_a_sweep_read_no_run_that_each_of_them_replaces(key: str) -> None:
     check_trial(composed(*LATER, *SOURCE, f"{key}=runs/first"))
-    message = rf"^{key.lstrip('+')}=runs/latest is another run for each trial of a sweep: name"
+    message = rf"^{key.lstrip('+')}=runs/latest changes with every trial of a sweep: name"
     with pytest.raises(UserError, match=message):
         check_trial(composed(*LATER, *SOURCE, f"{key}=runs/latest"))
+    check_trial(composed(*LATER, "+data.tests.wrong=5", "+data.sources.wrong=5"))  # said later

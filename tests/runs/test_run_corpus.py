@@ -141,7 +141,7 @@ def test_the_test_split_of_a_run_is_turned_or_refused_by_its_languages(tmp_path:
     turned = [Pair(pair.target, pair.source) for pair in split]
     assert read() == read(source_language="es-MX") == turned
     assert read(reverse=True) == read(target_language="en-GB", reverse=True) == split
-    with pytest.raises(UserError, match=r"data\.tests\.general=.* translates en to es, and this"):
+    with pytest.raises(UserError, match=r"data\.tests\.general: .* translates en to es, and this"):
         read(source_language="fr")
 
 

@@ -58,7 +58,7 @@ MARKED = [
     "Copiado ⟦%1⟧ de ⟦%2⟧, ⟦%nombre%⟧: ⟦%count%⟧ ⟦%%FirstName%%⟧ ⟦*|FNAME|*⟧ ⟦*|LIST:NAME|*⟧",
     "⟦%USERDOMAIN%⟧⟦%USERNAME%⟧",
     "⟦50%⟧ de descuento y ⟦20%⟧ más, el ⟦100%⟧seguro, % de hombres y % de mujeres, a|b *c*|d",
-    "Top ⟦10⟧ ⟦%s⟧, ⟦5⟧ ⟦%d⟧, ⟦2⟧ ⟦%1$s⟧, ⟦50 %⟧: ⟦7%⟧.",
+    "El ⟦50%⟧más, top ⟦10⟧ ⟦%s⟧, ⟦5⟧ ⟦%d⟧, ⟦2⟧ ⟦%1$s⟧, ⟦50 %⟧: ⟦7%⟧.",
     "⟦%s⟧ de ⟦%d⟧: ⟦%1$s⟧, ⟦%(count)d⟧ ⟦%.2f⟧ ⟦%@⟧ ⟦%5.2f⟧ ⟦%lu⟧.",
     "Es ⟦<b>⟧importante⟦</b>⟧⟦<br/>⟧⟦<br />⟧⟦<0/>⟧⟦<1>⟧x⟦</1>⟧",
     '⟦<a href="x y">⟧z⟦</a>⟧&⟦&nbsp;⟧⟦&#39;⟧',

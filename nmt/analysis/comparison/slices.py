@@ -109,7 +109,7 @@ def read_training_words(
     """Return the words that a run was trained on.
 
     Those of its sources alone, which it kept, if its corpus is prepared or cannot be read; none if
-    these are of a script without letter case, of which a run keeps no words.
+    most letters of ``sources`` have no case, since runs keep only words with case.
 
     Args:
         run: the run.
