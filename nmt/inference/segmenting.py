@@ -52,7 +52,8 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
-_SPEAKER = re.compile(r"[A-DF-HJ-NP-TV-XZ]\s?:")  # the letter of a speaker; E, I, O, U, Y are words
+_LETTER = re.compile("[A-DF-HJ-NP-TV-XZ]")  # of a list or a column; E, I, O, U, Y are words
+_SPEAKER = re.compile(rf"{_LETTER.pattern}\s?:")
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
@@ -237,7 +238,7 @@ class Segmenter:
                 before, after = before + opening, closing + after
                 cleaned = cleaned if inside == content else clean_text(inside)
             read = self._reader.read(cleaned)
-            if not whole and _SPEAKER.fullmatch(content):
+            if _LETTER.fullmatch(cleaned) or (not whole and _SPEAKER.fullmatch(content)):
                 read = read._replace(is_copied=True)
             spelling = self._speller.spell(read.slotted.text)
             preceding = add_context("", previous)

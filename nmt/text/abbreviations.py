@@ -49,7 +49,7 @@ class Abbreviation(NamedTuple):
     language: str
     short: str
     condition: str  # a key of `_CONDITIONS`
-    words: str  # empty: it is left out
+    words: str  # the best of several between |, with which the next are used; empty: left out
 
 
 class Replacement(NamedTuple):
@@ -70,17 +70,16 @@ class Abbreviations:
 
     def __init__(self, language: str, words: SourceWords | None) -> None:
         code = primary_subtag(language)
-        found = [
-            entry
-            for entry in _read_table()
-            if entry.language == code and words is not None and _is_better_known(entry, words)
-        ]
         # First letters in lower case -> abbreviations, the longest first.
         self._entries: dict[str, list[tuple[re.Pattern[str], str]]] = {}
-        for entry in sorted(found, key=lambda entry: -len(entry.short)):
-            [first, *_] = _LETTERS.findall(entry.short.lower())
-            pattern = re.compile(_make_pattern(entry))
-            self._entries.setdefault(first, []).append((pattern, entry.words))
+        for entry in sorted(_read_table(), key=lambda entry: -len(entry.short)):
+            if entry.language != code or words is None:
+                continue
+            chosen = _choose_words(entry, words)
+            if chosen is not None:
+                [first, *_] = _LETTERS.findall(entry.short.lower())
+                pattern = re.compile(_make_pattern(entry))
+                self._entries.setdefault(first, []).append((pattern, chosen))
 
     def find(self, text: str) -> Iterator[Replacement]:
         """Yield the abbreviations of a sentence, in order.
@@ -127,19 +126,22 @@ def _make_pattern(entry: Abbreviation) -> str:
     """Return the expression of an abbreviation under its condition."""
     before, after = _CONDITIONS[entry.condition]
     short = r"\s?".join(map(re.escape, entry.short.split()))
+    if entry.short.endswith("/"):
+        short = f"(?i:{short})"  # C/ Mayor
     end = {".": _AFTER_DOT, "/": ""}.get(entry.short[-1], _AFTER_LETTER)
     return before + short + after + end
 
 
-def _is_better_known(entry: Abbreviation, words: SourceWords) -> bool:
-    """Whether training sources have the words of an abbreviation, and much more often.
+def _choose_words(entry: Abbreviation, words: SourceWords) -> str | None:
+    """Return the first words that training sources have much more often than the abbreviation.
 
     How often they have one with single letters is not known: the p of "p." is also that of "p.m.".
     """
-    if not entry.words:
-        return True
     parts = _LETTERS.findall(entry.short)
     has_single = any(len(part) == 1 for part in parts)
     count = 0 if has_single else min(words.counts.get(part.lower(), 0) for part in parts)
-    known = min(words.counts.get(word.lower(), 0) for word in _WORD.findall(entry.words))
-    return known >= max(MIN_COUNT, _RATIO * count)
+    min_count = max(MIN_COUNT, _RATIO * count)
+    for choice in entry.words.split("|"):
+        if all(words.counts.get(word.lower(), 0) >= min_count for word in _WORD.findall(choice)):
+            return choice
+    return None

@@ -179,6 +179,7 @@ class SourceWords:
             spans: characters [begin, end) of its kept spans, which have no names.
         """
         names: list[tuple[int, int]] = []
+        is_kept = make_overlap_test(spans)
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
             continues_name = bool(names) and text[names[-1][1] : begin] == " "
@@ -190,9 +191,8 @@ class SourceWords:
                     continue
             if possessive := POSSESSIVE.search(word):
                 end -= len(possessive[0])
-            if initials := _INITIALS.search(
-                text, max(names[-1][1] if names else 0, begin - 20), begin
-            ):
+            initials = _INITIALS.search(text, max(names[-1][1] if names else 0, begin - 20), begin)
+            if initials and not is_kept(*initials.span()):  # D. is not an initial where it is don
                 begin = initials.start()
             if continues_name:  # first and family name
                 begin = names.pop()[0]
@@ -229,7 +229,8 @@ class SourceWords:
             begins_sentence = bool(_BEGINS_SENTENCE.search(before))
             name = lower if begins_sentence else match[0]  # there, any word has a capital
             is_kept_name = is_name(name) or _has_inner_capital(match[0])
-            is_unknown = not self._is_known(lower) or (is_rare and count > 0 and is_kept_name)
+            is_unknown = not self._is_known(lower) or _joins_names(match[0])
+            is_unknown = is_unknown or (is_rare and count > 0 and is_kept_name)
             follows = begin == last_end + 2 and text.startswith(", ", last_end)  # another name
             is_family_name = is_rare and _may_be_family_name(match[0]) and ends_with_name(before)
             stands_as_name = is_family_name or (
@@ -303,6 +304,12 @@ def _has_inner_capital(word: str) -> bool:
 def _is_name_or_laughter(word: str) -> bool:
     """Whether an unknown word is kept wherever it stands."""
     return may_be_name(word) or is_laughter(word)
+
+
+def _joins_names(word: str) -> bool:
+    """Whether a word is written as Madrid-París."""
+    parts = word.split("-")
+    return len(parts) > 1 and all(len(part) > 2 and _may_be_family_name(part) for part in parts)
 
 
 def _may_be_family_name(word: str) -> bool:

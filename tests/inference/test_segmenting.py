@@ -414,12 +414,17 @@ def test_what_follows_a_label_is_a_segment_whose_context_is_the_sentence_before(
     assert read[3].startswith("Nota: el sol sale.")
 
 
+def test_a_capital_letter_alone_is_copied(slotted: Tokenizer) -> None:
+    segments = Segmenter(slotted, 63, language="es").segment("A\nb\nY\nZ").segments
+    assert [segment.is_copied for segment in segments] == [True, False, False, True]
+
+
 def test_a_letter_before_a_colon_is_not_translated(slotted: Tokenizer) -> None:
     segmented = Segmenter(slotted, 63, language="es").segment("A: Hoy no.\nB : sí. C: D")
     assert [segment.text for segment in segmented.segments] == [
         *("A:", "Hoy no.", "B :", "sí.", "C:", "D")
     ]
-    assert [segment.is_copied for segment in segmented.segments] == [True, False] * 3
+    assert [segment.is_copied for segment in segmented.segments] == [*[True, False] * 2, True, True]
     [label, _] = Segmenter(slotted, 63, language="es").segment("Y: no.").segments
     assert not label.is_copied
 

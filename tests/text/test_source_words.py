@@ -121,6 +121,7 @@ def test_words_of_known_parts_are_known() -> None:
     assert correct(english, text) == text
     assert names(english, text) == []
     assert names(english, "I met Qwzycz's king.") == ["Qwzycz"]
+    assert names(english, "the Spain-King train, Spain-King") == ["Spain-King", "Spain-King"]
 
 
 def test_words_with_an_inner_capital_are_names(words: SourceWords) -> None:
@@ -281,6 +282,7 @@ def test_unknown_initials_are_kept() -> None:
     assert names(known, "vive en S.L. y J. R. R. Tolkien") == ["S.L.", "J. R. R. Tolkien"]
     assert names(known, "vive en U.S.") == []
     assert names(known, "¿vive S. S. Tolkien?") == ["S. S. Tolkien"]
+    assert known.find_names("vive D. Tolkien", [(5, 7)]) == [(8, 15)]
     assert names(SourceWords({"iphone": 9, "ipad": 10}), "el iPhone, el iPad") == ["iPhone"]
 
 
