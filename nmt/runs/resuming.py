@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import OmegaConf
 
@@ -81,7 +81,7 @@ def check_trial(composed: Any) -> None:
     Raises:
         UserError: it does.
     """
-    values = OmegaConf.to_container(composed)
+    values = cast(dict[str, Any], OmegaConf.to_container(composed))
     data = values["data"]
     runs = {"training.start_from": values["training"]["start_from"]}
     runs |= {f"data.tests.{name}": where for name, where in (data.get("tests") or {}).items()}
