@@ -46,7 +46,7 @@ def run_job(composed: DictConfig) -> float | None:
     overrides = list(job.overrides.task)
     if job.mode == RunMode.MULTIRUN:
         with exit_on_fixable_error():
-            check_trial(composed)
+            check_trial(OmegaConf.to_container(composed))
         configuration, runs_dir = OmegaConf.to_yaml(composed), Path(composed.runs_dir)
         return run_sweep_job(job.job.num + 1, overrides, configuration, runs_dir, console)
     with exit_on_fixable_error():  # Hydra would add a line

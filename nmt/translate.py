@@ -326,11 +326,10 @@ def translate(
             encoding,
             translator.begin_document(),
         )
-    pipe = None
-    if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
-        # Before the output is opened, which an input in another encoding must not overwrite.
-        pipe = open_pipe(arguments.file, arguments.encoding)
-    translator.run([], request)  # refuses invalid options, before the output is opened, too
+    # What is wrong must be refused before the output is opened, and lost.
+    translator.run([], request)
+    has_text = arguments.sentences or (arguments.file and arguments.file.is_file())
+    pipe = None if has_text else open_pipe(arguments.file, arguments.encoding)
     with contextlib.ExitStack() as files:
         out = files.enter_context(open_output(arguments.output, begin=begin))
         quality = QualityLines(arguments.quality, files)

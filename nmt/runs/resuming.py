@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
-
-from omegaconf import OmegaConf
+from typing import Any
 
 from nmt.config import Config
 from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
@@ -76,14 +74,13 @@ def check_trial(composed: Any) -> None:
     Each trial replaces that link, so that the next one would read another run.
 
     Args:
-        composed: the configuration that Hydra composed.
+        composed: the configuration that Hydra composed, as a dictionary.
 
     Raises:
         UserError: it does.
     """
-    values = cast(dict[str, Any], OmegaConf.to_container(composed))
-    data = values["data"]
-    runs = {"training.start_from": values["training"]["start_from"]}
+    data = composed["data"]
+    runs = {"training.start_from": composed["training"]["start_from"]}
     runs |= {f"data.tests.{name}": where for name, where in (data.get("tests") or {}).items()}
     for name, source in (data.get("sources") or {}).items():
         if isinstance(source, dict):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 from sample_configs import LANGUAGES, composed, job
 
 from nmt.errors import UserError
@@ -12,6 +14,11 @@ from nmt.runs.resuming import check_trial
 
 LATER = ("data=files", "data.train=corpus.tsv", *LANGUAGES)
 SOURCE = ("+data.sources.more.kind=run", "+data.sources.more.split=train")
+
+
+def trial(*overrides: str) -> dict[str, Any]:
+    values: Any = OmegaConf.to_container(composed(*LATER, *overrides))
+    return values
 
 
 def test_links_to_runs_become_the_runs(tmp_path: Path) -> None:
@@ -32,8 +39,8 @@ def test_links_to_runs_become_the_runs(tmp_path: Path) -> None:
     "key", ["training.start_from", "+data.tests.general", "+data.sources.more.run"]
 )
 def test_trials_of_a_sweep_read_no_run_that_each_of_them_replaces(key: str) -> None:
-    check_trial(composed(*LATER, *SOURCE, f"{key}=runs/first"))
+    check_trial(trial(*SOURCE, f"{key}=runs/first"))
     message = rf"^{key.lstrip('+')}=runs/latest changes with every trial of a sweep: name"
     with pytest.raises(UserError, match=message):
-        check_trial(composed(*LATER, *SOURCE, f"{key}=runs/latest"))
-    check_trial(composed(*LATER, "+data.tests.wrong=5", "+data.sources.wrong=5"))  # said later
+        check_trial(trial(*SOURCE, f"{key}=runs/latest"))
+    check_trial(trial("+data.tests.wrong=5", "+data.sources.wrong=5"))  # said later

@@ -105,8 +105,7 @@ def record(
 ) -> Trace:
     """Search for translations of one sentence and return the trace of the search.
 
-    The search returns as many hypotheses as the beam has; the best one is the translation, unless
-    that one loops and is searched again (`nmt.inference.repeating`).
+    There is a hypothesis for each place of the beam; the best is the translation unless it loops.
 
     Args:
         translator: a translator of a run.
@@ -116,8 +115,7 @@ def record(
         prefix: text that every output begins with.
 
     Raises:
-        UserError: the text is empty or longer than a segment, an option is out of its range, or no
-            Keras model is available.
+        UserError: the text is no single segment, an option is invalid, or no Keras model is there.
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
