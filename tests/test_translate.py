@@ -252,7 +252,7 @@ def test_translate_goes_on_with_nothing_but_its_own_translations(
         assert out.read_bytes() == content
     out.unlink()
     out.mkdir()
-    with pytest.raises(UserError, match="is not a regular file, so it cannot be resumed"):
+    with pytest.raises(UserError, match="is a folder and no regular file: name a file"):
         translated(capsys, *options, "--resume")
 
 
@@ -294,7 +294,9 @@ def test_translate_refuses_options_and_leaves_the_output(
 def test_an_output_that_is_a_folder_is_refused_at_once(
     tiny_run: Path, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(UserError, match=rf"^--output {tmp_path} is a folder: name a file$"):
+    with pytest.raises(
+        UserError, match=rf"^--output {tmp_path} is a folder and no regular file: name a file$"
+    ):
         translated(capsys, "--run", tiny_run, "--output", tmp_path, "--file", files[0])
 
 

@@ -7,8 +7,6 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from nmt.data.reading import Line, Row, parse_row
 from nmt.data.splitting import Pair
 from nmt.text.cleaning import JOINERS, clean_text
@@ -16,7 +14,7 @@ from nmt.text.cleaning import JOINERS, clean_text
 if TYPE_CHECKING:
     from nmt.config import DataConfig
 
-_MAX_WEIGHT = float(np.finfo(np.float32).max)
+_MAX_WEIGHT = 3.4e38  # of a float32
 # Reasons that other modules give; they appear in corpus.json and in the file of rejected lines.
 DUPLICATE = "duplicate"
 HELD_OUT = "in dev or test"  # shares a side with a pair to score on

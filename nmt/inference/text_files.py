@@ -56,7 +56,7 @@ def check_outputs(outputs: Mapping[str, Path | None]) -> None:
         if not path.parent.is_dir():
             raise UserError(f"{option} {path}: folder {path.parent} does not exist")
         if path.is_dir():
-            raise UserError(f"{option} {path} is a folder: name a file")
+            raise UserError(f"{option} {path} is a folder and no regular file: name a file")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise UserError(f"{option} {path} cannot be written: permission denied")
 

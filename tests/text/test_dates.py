@@ -101,7 +101,7 @@ def test_every_date_comes_back(
     first = ""
     if joint:
         word = {"to": f" {language.to} ", "both": f" {language.both} "}.get(joint, joint)
-        first = f"1{'.' if '{day}.' in form else ''}{word}"
+        first = f"{language.first}{'.' if '{day}.' in form else ''}{word}"
     month_name = language.months.split()[month]
     date = form.format(day=f"{first}{day}", month=month_name, year=year)
     writer = DateWriter(source, target)

@@ -25,7 +25,7 @@ from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 from nmt.train import tabulate
 from nmt.training import adapting
-from nmt.training.adapting import BIAS, TABLE, freeze, initialize_weights, transfer_rows
+from nmt.training.adapting import freeze, initialize_weights, transfer_rows
 from nmt.training.defaults import START_SHARE, default_learning_rate
 from nmt.training.job import Run
 from nmt.training.process_group import ProcessGroup
@@ -197,8 +197,8 @@ def test_the_bias_of_logits_takes_another_vocabulary(shop: Workshop) -> None:
         biased = shop.train(*FEW, "name=biased", "model.output_bias=true")
     run = adapt(shop, biased, "tokenizer.vocabulary_size=400", "tokenizer.kind=bpe", STILL)
     tokenizer, old = run.folder.load_tokenizer(), biased.folder.load_tokenizer()
-    expected, _ = transfer_rows(best_weights(biased)[BIAS], old, tokenizer)
-    np.testing.assert_allclose(best_weights(run)[BIAS], expected, atol=1e-6)
+    expected, _ = transfer_rows(best_weights(biased)["embedding/bias"], old, tokenizer)
+    np.testing.assert_allclose(best_weights(run)["embedding/bias"], expected, atol=1e-6)
 
 
 def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
@@ -216,10 +216,10 @@ def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
     assert f"; {len(both)} of {tokenizer.vocabulary_size} pieces" in shown.getvalue()
     weights, expected = best_weights(run), best_weights(general)
     for name, array in expected.items():
-        if name != TABLE:
+        if name != "embedding/table":
             np.testing.assert_allclose(weights[name], array, atol=1e-6, err_msg=name)
-    translated, _ = transfer_rows(expected[TABLE], old, tokenizer)
-    np.testing.assert_allclose(weights[TABLE], translated, atol=1e-6)
+    translated, _ = transfer_rows(expected["embedding/table"], old, tokenizer)
+    np.testing.assert_allclose(weights["embedding/table"], translated, atol=1e-6)
 
 
 # --- Embeddings. ----------------------------------------------------------------------------------
