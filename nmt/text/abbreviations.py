@@ -49,7 +49,7 @@ class Abbreviation(NamedTuple):
     language: str
     short: str
     condition: str  # a key of `_CONDITIONS`
-    words: str  # the best of several between |, with which the next are used; empty: left out
+    words: str  # alternatives between |, the best one first; empty: the abbreviation is left out
 
 
 class Replacement(NamedTuple):
@@ -133,7 +133,7 @@ def _make_pattern(entry: Abbreviation) -> str:
 
 
 def _choose_words(entry: Abbreviation, words: SourceWords) -> str | None:
-    """Return the first words that training sources have much more often than the abbreviation.
+    """Return the best words that training sources have, much more often than the abbreviation.
 
     How often they have one with single letters is not known: the p of "p." is also that of "p.m.".
     """
