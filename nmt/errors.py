@@ -85,9 +85,14 @@ def explain_denied_access(error: Exception) -> UserError | None:
 BACKENDS = ("tensorflow", "jax")
 
 
+def read_backend() -> str:
+    """Return the backend that ``KERAS_BACKEND`` names; Keras takes an empty value for none."""
+    return os.environ.get("KERAS_BACKEND") or BACKENDS[0]
+
+
 def explain_missing_backend(error: Exception) -> UserError | None:
     """Return the error to show if ``KERAS_BACKEND`` names none, or JAX is not installed."""
-    backend = os.environ.get("KERAS_BACKEND") or BACKENDS[0]
+    backend = read_backend()
     if backend not in BACKENDS and isinstance(error, ValueError | ModuleNotFoundError):
         return UserError(f"KERAS_BACKEND must be {' or '.join(BACKENDS)}, got {backend}")
     if not (isinstance(error, ModuleNotFoundError) and error.name in ("jax", "jaxlib")):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from nmt.arguments import Parser, add_beam, add_run
-from nmt.errors import UserError, exit_on_user_error
+from nmt.errors import UserError, exit_on_user_error, read_backend
 from nmt.formats.folder import check_output
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
@@ -87,7 +86,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError(f"--quantization {arguments.quantization} needs --format {formats}")
     if arguments.format == "transformers" and arguments.length_penalty is not None:
         raise UserError("--format transformers has no such length penalty: leave it out")
-    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    backend = read_backend()
     if arguments.format in _TENSORFLOW_FORMATS and backend != "tensorflow":
         raise UserError(
             f"--format {arguments.format} needs TensorFlow: unset KERAS_BACKEND={backend}"

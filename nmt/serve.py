@@ -117,9 +117,13 @@ def bind(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except (OSError, UnicodeError) as error:  # a label of the name is empty or too long
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot listen at {host}, port {port}: {reason}") from error
+        raise _explain_listening(host, port, error) from error
     return listener
+
+
+def _explain_listening(host: str, port: int, error: Exception) -> UserError:
+    reason = getattr(error, "strerror", None) or error
+    return UserError(f"cannot listen at {host}, port {port}: {reason}")
 
 
 def listen(listener: socket.socket) -> None:
@@ -132,7 +136,7 @@ def listen(listener: socket.socket) -> None:
     try:
         listener.listen()
     except OSError as error:
-        raise UserError(f"cannot listen at {host}, port {port}: {error.strerror}") from error
+        raise _explain_listening(host, port, error) from error
     print(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
 
 

@@ -326,7 +326,7 @@ def translate(
             encoding,
             translator.begin_document(),
         )
-    # What is wrong must be refused before the output is opened, and lost.
+    # Invalid options and encodings are refused before the output is opened, which empties it.
     translator.run([], request)
     has_text = arguments.sentences or (arguments.file and arguments.file.is_file())
     pipe = None if has_text else open_pipe(arguments.file, arguments.encoding)

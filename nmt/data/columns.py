@@ -39,7 +39,7 @@ class ColumnChoice(NamedTuple):
 
     source: SourceConfig
     languages: tuple[str, str]  # BCP 47 tags of the two sides
-    key: str  # of the configuration, for messages: data.columns; empty: there is none
+    key: str  # of the configuration, for messages: data.columns; empty if no key names columns
 
     def find(self, names: Sequence[str], table: str, *, are_names: bool) -> tuple[Columns, bool]:
         """Return the columns of a table, and whether its first row is a header.
@@ -97,7 +97,7 @@ def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, i
     """Return the two columns that are named by the languages, or source and target; else None.
 
     Of several columns of a language, the one named by the language's tag is taken, otherwise the
-    first. ``id`` and ``no``, which may hold numbers, are taken only if there is no other. Of a
+    first. ``id`` and ``no``, which may hold numbers, are taken only if there is no other. In a
     dotted name, such as ``translation.es``, the part after the last dot counts. If languages are
     unknown, the first two columns named by any two languages are taken.
 

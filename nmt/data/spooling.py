@@ -13,7 +13,7 @@ from nmt.data.columns import find_sides, flatten_record, is_missing, list_names
 from nmt.errors import UserError
 from nmt.files import digest_file, partial_path, replace_atomically
 
-SPOOLED = ".pairs"  # suffix: pairs from Python may all be in quotes, and are no CSV
+SPOOLED = ".pairs"  # suffix of these tables: cells may all be in quotes, though it is not CSV
 _SEPARATORS = re.compile(r"[\t\r\n]")  # of columns and lines
 
 

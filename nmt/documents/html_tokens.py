@@ -32,16 +32,14 @@ _ENDED_BY = {
 _TAG = re.compile("<[A-Za-z/!?]")
 # `HTMLParser` stops at these, though browsers read l&#39eau, and fails at thousands of digits.
 _BAD_REFERENCE = re.compile("&#(?!(?:[0-9]{1,7}|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
-
-
 _DECIMAL_REFERENCE = re.compile("&#0*([0-9]+)")
 _TOO_LARGE = "1114112"  # browsers show U+FFFD for it, and for all that are larger
 
 
 def unescape(text: str) -> str:
-    """Return a text with characters in place of its references: see `html.unescape`.
+    """Return a text with characters in place of its references.
 
-    That fails at a number of more than 4,300 digits.
+    As `html.unescape`, which fails at references of more than 4,300 digits.
     """
     return html.unescape(
         _DECIMAL_REFERENCE.sub(

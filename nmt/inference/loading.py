@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from nmt.config.decoding import ENGINES
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import UserError
+from nmt.errors import UserError, read_backend
 from nmt.inference.alignment import Aligner
 from nmt.inference.engines import Engines
 from nmt.inference.lexicon import Lexicon
@@ -140,4 +139,4 @@ def _backend() -> str:
     keras = sys.modules.get("keras")
     if keras is not None:
         return str(keras.config.backend())
-    return os.environ.get("KERAS_BACKEND") or "tensorflow"
+    return read_backend()

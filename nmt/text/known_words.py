@@ -29,9 +29,8 @@ _DRAWN_OUT = 0.1
 _MIN_SCORE = 1.5  # occurrences of a correction, times the probability of the error
 _LIKELY = 0.2  # probability of an error inside, from which on a first word may become a rare one
 _LONG = 5  # letters of a word that has an inside
-_ENDING = 3  # letters by which forms of one word differ
 _COMMON_ENDING = 20  # known words with an ending, from which on an unknown word may be a form
-_MAX_ENDING, _MIN_STEM = 3, 5  # letters in which forms of one word differ, and agree
+_ENDING, _MIN_STEM = 3, 5  # letters in which forms of one word differ, and agree
 
 
 class KnownWords:
@@ -68,7 +67,7 @@ class KnownWords:
         return best[0].upper() + best[1:] if word[0].isupper() else best
 
     def _find_drawn_out(self, bare: str) -> str | None:
-        """Return the known word, however rare, of which one such as nooooo is drawn out."""
+        """Return the known word, however rare, that a word such as nooooo stretches; else None."""
         known = [
             (probability * self._counts[self._by_bare[right]], self._by_bare[right])
             for right, probability in _list_shorter(bare).items()
@@ -106,7 +105,7 @@ class KnownWords:
     def resembles(self, word: str) -> bool:
         """Whether a word may be another form of a known one, as Esperaré of esperar."""
         bare = strip_accents(word.lower())
-        stem = bare[: max(len(bare) - _MAX_ENDING, _MIN_STEM)]
+        stem = bare[: max(len(bare) - _ENDING, _MIN_STEM)]
         at = bisect_left(self._sorted, stem)
         return at < len(self._sorted) and self._sorted[at].startswith(stem)
 

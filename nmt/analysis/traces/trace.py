@@ -115,7 +115,7 @@ def record(
         prefix: text that every output begins with.
 
     Raises:
-        UserError: the text is no single segment, an option is invalid, or no Keras model is there.
+        UserError: the text is not one segment, an option is invalid, or there is no Keras model.
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
