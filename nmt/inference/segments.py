@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from nmt.inference.spelling import Spelling
 from nmt.text.brackets import remove_brackets
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.dates import NO_DATES, DateWriter
-from nmt.text.final_marks import copy_final_marks
+from nmt.text.final_marks import copy_final_marks, find_commas, replace_commas
 from nmt.text.spans import (
     SLOTS,
     Span,
@@ -71,6 +72,16 @@ class Segment:
     def needs_words(self) -> bool:
         """Whether words of its translations must be known, so that tags or brackets are placed."""
         return self.aligns_tags or bool(self.brackets.tags)
+
+    @cached_property
+    def ellipses(self) -> dict[int, str]:
+        """See `Spelling.find_ellipses`."""
+        return {} if self.spelling is None else self.spelling.find_ellipses(self.text)
+
+    def has_commas_of(self, translation: str) -> bool:
+        """Whether a text has as many commas as this one has as it is spelled."""
+        spelled = self.text if self.spelling is None else self.spelling.text
+        return len(find_commas(spelled)) == len(find_commas(translation))
 
     def begin_with(self, prefix: str, *, ends_word: bool = False) -> Segment:
         """Return a segment whose translation begins with a prefix, but for tags and brackets.
@@ -161,6 +172,7 @@ class SegmentWriter:
             number
             for number, ((segment, _), text) in enumerate(zip(pairs, texts, strict=True))
             if any(slot not in text for slot in SLOTS[: len(segment.spans)])
+            or (segment.ellipses and not segment.has_commas_of(text))
         ]
         aligned: list[np.ndarray | None] = [None] * len(pairs)
         for number, weights in zip(
@@ -190,10 +202,15 @@ class SegmentWriter:
         """
         lost: tuple[str, ...] = ()
         spans, count, prefix = segment.target_spans, len(segment.spans), segment.prefix
+        placer = None
+        if weights is not None:
+            placer = _Placer(self._tokenizer, segment, hypothesis, weights)
         if self._tokenizer.slots and not is_intact(text, count):
-            place = self._placer(segment, hypothesis, weights)
+            place = None if placer is None else placer.place_slot
             text, lost = restore_spans(text, SLOTS[:count], place, prefix.find_end(text))
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
+        if segment.ellipses:
+            text = _write_ellipses(segment, text, placer)
         if not prefix.text:  # letter case depends on what slots touch
             text = space_slots(segment.text, text, segment.spans)
         begin = prefix.find_end(text)
@@ -234,45 +251,82 @@ class SegmentWriter:
             end = last
         return "".join(parts)
 
-    def _placer(
-        self, segment: Segment, hypothesis: Hypothesis, weights: np.ndarray | None
-    ) -> Callable[[str, int], int] | None:
-        """Return what `restore_spans` asks where a slot belongs."""
-        if weights is None:
-            return None
-        pieces = self._tokenizer.pieces(segment.ids)
 
-        def place(text: str, number: int) -> int:
-            """Return where to insert a slot: after the target word of the source word before it.
+class _Placer:
+    """Finds where a translation has a place of its source, by the alignment of tokens.
 
-            At the beginning, and if no space separates them, as after an opening tag: before the
-            target word of the source word after it.
-            """
-            slot = SLOTS[number]
-            column = next(i for i, piece in enumerate(pieces) if slot in piece)
-            after = segment.text.partition(slot)[2][:1]
-            words = [
-                i
-                for i, piece in enumerate(pieces)
-                if i >= segment.context_size and piece.strip("▁")
-            ]
-            neighbor = max((i for i in words if i < column), default=-1)
-            is_before = neighbor < 0 or after.isalnum()
-            if is_before:
-                neighbor = min((i for i in words if i > column), default=-1)
-            if neighbor < 0:
-                return len(text)
-            known = [other for other in SLOTS if other in pieces[neighbor] and other in text]
-            if known:
-                return text.index(known[0]) + (not is_before)
-            rows = weights[:-1, neighbor]  # without EOS
-            if not len(rows):
-                return len(text)
-            row = int(rows.argmax())
-            [before] = self._tokenizer.decode([hypothesis.tokens[: row + (not is_before)]])
-            return _find_edge(text, _find_end(text, _count_letters(before)), is_before=is_before)
+    Args:
+        tokenizer: of their ids.
+        segment: the source.
+        hypothesis: the output of its search.
+        weights: float32 [T, S], of `Engine.align`.
+    """
 
-        return place
+    def __init__(
+        self, tokenizer: Tokenizer, segment: Segment, hypothesis: Hypothesis, weights: np.ndarray
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._segment = segment
+        self._tokens = hypothesis.tokens
+        self._rows = weights[:-1]  # without EOS
+        first = segment.context_size
+        self._pieces = dict(enumerate(tokenizer.pieces(segment.ids)[first:], first))
+
+    def place_slot(self, text: str, number: int) -> int:
+        """Return where to insert a slot: after the target word of the source word before it.
+
+        At the beginning, and if no space separates them, as after an opening tag: before the
+        target word of the source word after it.
+        """
+        slot = SLOTS[number]
+        column = next(i for i, piece in self._pieces.items() if slot in piece)
+        after = self._segment.text.partition(slot)[2][:1]
+        return self._place(text, column, is_before=after.isalnum())
+
+    def place_comma(self, text: str, number: int) -> int:
+        """Return where a translation has a comma of its source as it is spelled, or would have it.
+
+        Args:
+            text: the translation.
+            number: of the comma.
+        """
+        columns = [i for i, piece in self._pieces.items() for _ in find_commas(piece)]
+        return self._place(text, columns[number], is_before=False)
+
+    def _place(self, text: str, column: int, *, is_before: bool) -> int:
+        """Return where the target word of the source word beside a token ends, or begins."""
+        words = [i for i, piece in self._pieces.items() if piece.strip("▁")]
+        neighbor = max((i for i in words if i < column), default=-1)
+        is_before = is_before or neighbor < 0
+        if is_before:
+            neighbor = min((i for i in words if i > column), default=-1)
+        if neighbor < 0:
+            return len(text)
+        known = [slot for slot in SLOTS if slot in self._pieces[neighbor] and slot in text]
+        if known:
+            return text.index(known[0]) + (not is_before)
+        if not len(self._rows):
+            return len(text)
+        row = int(self._rows[:, neighbor].argmax())
+        [before] = self._tokenizer.decode([self._tokens[: row + (not is_before)]])
+        return _find_edge(text, _find_end(text, _count_letters(before)), is_before=is_before)
+
+
+def _write_ellipses(segment: Segment, text: str, placer: _Placer | None) -> str:
+    """Return a translation with the ellipses that the model reads as commas.
+
+    If it has as many commas as the source, they match in order; else the alignment tells where an
+    ellipsis belongs. It is left out if that is unknown.
+    """
+    if segment.has_commas_of(text):
+        commas = find_commas(text)
+        places = {commas[number]: mark for number, mark in segment.ellipses.items()}
+    elif placer is not None:
+        places = {placer.place_comma(text, n): mark for n, mark in segment.ellipses.items()}
+    else:
+        return text
+    begin = segment.prefix.find_end(text)
+    return replace_commas(text, {at: mark for at, mark in places.items() if at >= begin})
 
 
 def _align(

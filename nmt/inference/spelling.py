@@ -11,6 +11,7 @@ from nmt.text.final_marks import (
     CLAUSE_MARKS,
     DASH,
     ELLIPSIS,
+    find_commas,
     simplify_marks,
     split_final_marks,
 )
@@ -36,10 +37,11 @@ _CLAUSE = (
     r" [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
     rf"| [—–―](?=[¿¡«“\"]?(?:[^\W\d_]|{ANY_SLOT}))|(?<={_WORD_END})[—–―](?=\s)"
 )
+_ELLIPSIS = re.compile(r" ?(?:…|\.{3})")
 _CHANGED = re.compile(
     rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
     # Becomes a comma. Subtitles have two where a sentence continues in the next one.
-    rf"|(?P<ellipsis>(?<={_WORD_END}) ?(?:…|\.{{3}}) (?:(?:…|\.{{3}}) ?)?(?=[^\W\d_A-ZÀ-ÖØ-Þ]))"
+    rf"|(?P<ellipsis>(?<={_WORD_END})(?: ?(?:…|\.{{3,4}})){{1,2}} ?(?=[¿¡]?[^\W\d_A-ZÀ-ÖØ-Þ]))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
@@ -55,6 +57,15 @@ class Spelling(NamedTuple):
 
     text: str
     origins: tuple[int, ...]  # of each character, its index in the text that is spelled
+
+    def find_ellipses(self, source: str) -> dict[int, str]:
+        """Return the ellipses that are spelled as commas, by the number of the comma.
+
+        Args:
+            source: the text that is spelled.
+        """
+        matches = (_ELLIPSIS.match(source, self.origins[at]) for at in find_commas(self.text))
+        return {number: match[0] for number, match in enumerate(matches) if match}
 
 
 class Speller:

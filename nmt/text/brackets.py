@@ -38,6 +38,7 @@ _LIST_MARKER = re.compile(
 # ... and of any sentence.
 _ANY_MARKER = re.compile(
     rf"{_TAGS}(?:(?:[0-9]{{1,3}}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{{1,3}}|[A-Za-z])\)){_TAGS}\s+(?=\S)"
+    r"|(?:\.{3}|…) ?(?=[¿¡]?[^\W\d_])"  # of a sentence that continues another one
     r"|[-–—](?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ]|[¿¡])|[-–—] (?=[¿¡A-ZÀ-ÖØ-Þ])"
 )
 # A sentence in quotation marks, brackets or signs of emphasis, which stay around it untranslated; a

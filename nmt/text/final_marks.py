@@ -7,7 +7,9 @@ or without a mark, and its translation ends as the sentence.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from nmt.text.marked import splice
 from nmt.text.scripts import is_unspaced_letter
 
 OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"  # of scripts without "."
@@ -16,6 +18,8 @@ CLAUSE_MARKS = ":;,"
 SLASH = "/"
 DASH = "—"
 _STOPS = ".…!?"
+_COMMA = re.compile(r"[,،、，](?!(?<=\d.)\d|\s?[\"“«„])")
+_NEXT_WORD = re.compile(r"\s\w+")
 _ELLIPSES = re.compile(r"\.{2,}|…")
 _SLASH = re.compile(r"[^\W\d_]/[^\W\d_]")
 _DASH = re.compile(r"\s[—–―-]\s|\w[—–―]|[—–―]\w")
@@ -76,6 +80,31 @@ def copy_final_marks(source: str, translation: str, *, is_heading: bool = False)
         text = translation
     # Of «¿Sí?», the dot after the quotation ends the sentence around it.
     return text + (simple if marks == simple + "." else marks)
+
+
+def find_commas(text: str) -> list[int]:
+    """Return the indices of the commas of a text, but for those in numbers or before quotations."""
+    return [match.start() for match in _COMMA.finditer(text)]
+
+
+def replace_commas(text: str, marks: Mapping[int, str]) -> str:
+    """Return a text with other marks at some of its indices.
+
+    A mark replaces a comma at its index, right before it or after the next word, or a full stop at
+    its index. It is left out if no letter or digit would follow.
+    """
+    replaced = {*find_commas(text), *(at for at in marks if text[at : at + 1] == ".")}
+    places: dict[int, str] = {}
+    for at, mark in marks.items():
+        word = _NEXT_WORD.match(text, at)
+        nearby = (at, at - 1, word.end() if word else at)
+        places[next((place for place in nearby if place in replaced), at)] = mark
+    changes = (
+        (at, at + (at in replaced), mark)
+        for at, mark in sorted(places.items())
+        if any(map(str.isalnum, text[at:]))
+    )
+    return splice(text, changes)
 
 
 def list_unusual_marks(sentence: str) -> set[str]:

@@ -269,6 +269,8 @@ def _continues(before: str, after: str, language: str) -> bool:
     dotted = word[1].lower() if word else ""
     if is_glued and dotted:  # the dots of U.S.A., Node.js; not the missing space of Madrid.Luis
         return len(dotted) < 3 or not (first in "¿¡" or _first_letter(after).isupper())
+    if first in "¿¡" and after[1:2].islower() and _ELLIPSIS.search(before):  # Pero... ¿por qué?
+        return True
     if first.islower():
         return bool(
             _ELLIPSIS.search(before)

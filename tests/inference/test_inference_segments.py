@@ -186,6 +186,39 @@ def test_a_translation_ends_as_its_source(tokenizer: Tokenizer) -> None:
     assert sorted(engine.sources) == ["no sé.", "¡ven!", "él dijo"]
 
 
+def test_ellipses_that_are_read_as_commas_are_written_again(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer, words=SourceWords({"no": 9}))
+    source = "...no, bueno... no… sé ... y {x}...¿tú?"
+    assert translator.translate([source]) == ["...no, bueno... no… sé ... y {x}... ¿tú?"]
+    assert engine.sources == [f"no, bueno, no, sé, y {A}, ¿tú?"]
+    assert engine.aligned == []
+    [completion] = translator.translate(["no... sé"], prefix="bueno...")
+    assert completion == "bueno... no... sé"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "unaligned"),
+    [
+        # The alignment is in reverse order.
+        ("no... bueno sé y", "no bueno sé y", "no bueno sé y"),
+        ("no bueno sé... y", "no bueno... sé y", "no bueno sé y"),
+        ("no bueno {x}... y", "no bueno {x}... y", "no bueno {x} y"),
+    ],
+)
+def test_without_commas_ellipses_follow_the_word_that_is_aligned(
+    tokenizer: Tokenizer, text: str, expected: str, unaligned: str
+) -> None:
+    def rewrite(text: str) -> str:
+        return text.replace(",", "")
+
+    words = SourceWords({"no": 9})
+    translator, engine = translator_of(tokenizer, rewrite, words=words)
+    assert translator.translate([text]) == [expected]
+    assert len(engine.aligned) == 1
+    translator, _ = translator_of(tokenizer, rewrite, Unaligned, words=words)
+    assert translator.translate([text]) == [unaligned]
+
+
 def test_dates_are_written_in_the_target_language(tokenizer: Tokenizer) -> None:
     translator, engine = translator_of(tokenizer)
     source = "ven el 5 de mayo de 2026. el 1 de junio no.\n2 DE ENERO"

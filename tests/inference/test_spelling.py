@@ -110,6 +110,7 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
     [
         ("Bueno... no sé", "Bueno, no sé", "Bueno... no sé"),
         ("Bueno... Ana", "Bueno... Ana", "Bueno... Ana"),
+        ("Bueno...¿no? .... no", "Bueno, ¿no?.... no", "Bueno...¿no?.... no"),
         ("No sé...", "No sé.", "No sé..."),
         ("No sé:", "No sé", "No sé:"),
         ("No sé :", "No sé", "No sé:"),
@@ -142,6 +143,20 @@ def test_marks_and_abbreviations_that_training_hardly_has(
 ) -> None:
     assert Speller(tokenizer, "es", SourceWords(COMMON, FEW)).spell(text).text == spelled
     assert Speller(tokenizer, "es", SourceWords(COMMON, LEARNED)).spell(text).text == if_learned
+
+
+@pytest.mark.parametrize(
+    ("text", "ellipses"),
+    [
+        ("No, bueno... no… sé", {1: "...", 2: "…"}),
+        ("Bueno ... ...no —dijo—, 1... no", {0: " ...", 3: "..."}),
+        ("No sé... Ana...", {}),
+    ],
+)
+def test_ellipses_that_become_commas_are_found(
+    tokenizer: Tokenizer, text: str, ellipses: dict[int, str]
+) -> None:
+    assert Speller(tokenizer, "es", SourceWords(COMMON)).spell(text).find_ellipses(text) == ellipses
 
 
 def test_french_has_spaces_before_marks(tokenizer: Tokenizer) -> None:

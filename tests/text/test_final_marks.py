@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from nmt.text.final_marks import (
     copy_final_marks,
+    find_commas,
     list_unusual_marks,
+    replace_commas,
     simplify_marks,
     split_final_marks,
 )
@@ -85,6 +87,19 @@ def test_words_stay(source: str, translation: str) -> None:
     body, _ = split_final_marks(translation)
     assert copied == translation or copied.startswith(body)
     assert split_final_marks(source)[0] + split_final_marks(source)[1] == source
+
+
+def test_commas_of_numbers_and_before_quotations_do_not_count() -> None:
+    assert find_commas('a, 1,000,b; c,"d", 「e」，f') == [1, 8, 17, 22]
+    assert find_commas('He said, "No". 1,5 2, 3') == [20]
+
+
+def test_commas_are_replaced() -> None:
+    text = "I think, I. You."
+    assert replace_commas(text, {8: "...", 10: "…"}) == "I think... I… You."
+    assert replace_commas(text, {1: "…", 10: "..."}) == "I think… I... You."
+    assert replace_commas("I saw 1,000. You", {5: "…", 11: "..."}) == "I saw… 1,000... You"
+    assert replace_commas(text, {10: "...", 16: "..."}) == "I think, I... You."  # none at its end
 
 
 def test_unusual_marks_are_listed() -> None:

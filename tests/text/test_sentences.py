@@ -18,6 +18,7 @@ from nmt.text.spans import find_spans
 # "|" marks where a text is cut.
 SPANISH = [
     "¡Hola! |¿Qué tal? |Bien... gracias.",
+    "Pero... ¿por qué? |Bueno... |¿Y tú?",
     "¡Hola!|¿Qué tal?",
     "Vale.|¿Y tú?",
     "bien.  |¡gracias! |«¿Y tú?» |¿¡Cómo!?",
