@@ -218,6 +218,7 @@ class SegmentWriter:
         if len(text) > begin:
             is_heading = segment.case is not LetterCase.ORDINARY
             text = copy_final_marks(segment.text, text, is_heading=is_heading)
+            text = _cut_dot_after_sign(segment, text)
         if count:
             written = segment.dates.remove_articles(segment.text, text[begin:], segment.spans)
             text = text[:begin] + written
@@ -310,6 +311,15 @@ class _Placer:
         row = int(self._rows[:, neighbor].argmax())
         [before] = self._tokenizer.decode([self._tokens[: row + (not is_before)]])
         return _find_edge(text, _find_end(text, _count_letters(before)), is_before=is_before)
+
+
+def _cut_dot_after_sign(segment: Segment, text: str) -> str:
+    """Return a translation without a full stop that its source lacks after an emoji, as ":)"."""
+    last = segment.text[-1:]
+    if last in SLOTS[: len(segment.spans)] and text.endswith(f"{last}."):
+        is_sign = not any(map(str.isalnum, segment.spans[SLOTS.index(last)]))
+        return text.removesuffix(".") if is_sign else text
+    return text
 
 
 def _write_ellipses(segment: Segment, text: str, placer: _Placer | None) -> str:

@@ -37,11 +37,12 @@ _CLAUSE = (
     r" [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
     rf"| [—–―](?=[¿¡«“\"]?(?:[^\W\d_]|{ANY_SLOT}))|(?<={_WORD_END})[—–―](?=\s)"
 )
-_ELLIPSIS = re.compile(r" ?(?:…|\.{3})")
+_ELLIPSES = r"(?: ?(?:…|\.{3,4})){1,2}"  # subtitles have two where a cue continues another one
+_FIRST_ELLIPSES = re.compile(_ELLIPSES)
 _CHANGED = re.compile(
     rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
-    # Becomes a comma. Subtitles have two where a sentence continues in the next one.
-    rf"|(?P<ellipsis>(?<={_WORD_END})(?: ?(?:…|\.{{3,4}})){{1,2}} ?(?=[¿¡]?[^\W\d_A-ZÀ-ÖØ-Þ]))"
+    # Becomes a comma.
+    rf"|(?P<ellipsis>(?<={_WORD_END}){_ELLIPSES} ?(?=[¿¡]?[^\W\d_A-ZÀ-ÖØ-Þ]))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
@@ -64,7 +65,7 @@ class Spelling(NamedTuple):
         Args:
             source: the text that is spelled.
         """
-        matches = (_ELLIPSIS.match(source, self.origins[at]) for at in find_commas(self.text))
+        matches = (_FIRST_ELLIPSES.match(source, self.origins[at]) for at in find_commas(self.text))
         return {number: match[0] for number, match in enumerate(matches) if match}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from nmt.inference.segments import Segment
 from nmt.text.spans import SLOTS, Span, find_spans
 from nmt.text.words import assign_to_words, find_words
 
+_ELLIPSIS = re.compile(r"…|\.{3}")
 _LINKED = 0.5  # a source word is linked if it has this share of the largest weight
 
 
@@ -83,7 +85,9 @@ def link_words(
     tokens = translation.tokens[:-1]
     output, char_to_token = map_chars_to_tokens(tokenizer.target, tokens)
     text, origins = expand_slots(output, segment.target_spans)
-    matched = match_characters(translation.text, text)
+    # The model wrote commas where ellipses are.
+    written = _ELLIPSIS.sub(_to_comma, translation.text) if segment.ellipses else translation.text
+    matched = match_characters(written, text)
     output_indices = [origins[at] if at >= 0 else -1 for at in matched]
     source_spans, columns = find_source_words(segment, tokenizer)
     words = []
@@ -123,6 +127,11 @@ def choose_sources(weights: np.ndarray, end: float) -> list[int]:
     """
     threshold = max(_LINKED * weights.max(initial=0), end, 1e-6)
     return np.flatnonzero(weights >= threshold).tolist()
+
+
+def _to_comma(ellipsis: re.Match[str]) -> str:
+    """Return a comma that is as long as an ellipsis."""
+    return "," + ellipsis[0][1:]
 
 
 def _join_kept(words: Sequence[Span], output_indices: Sequence[int], output: str) -> list[Span]:

@@ -60,10 +60,12 @@ _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
 _NO_LANGUAGES = ("es", "it", "en")
-# At most three words and a colon; neither of a time or ratio, nor before a quotation.
+# At most three words and a colon; neither of a time or ratio, nor before a quotation. Or what is in
+# brackets before a sentence, such as a sound in subtitles.
 _LABEL = re.compile(
-    r"[\s*•●–—-]*(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
+    r"[\s*•●–—-]*(?:(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
     r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
+    r"|(?:\([^\W\d_]{2}[^()]{,60}\)|\[[^\W\d_]{2}[^\[\]]{,60}\])\s+(?=[¿¡«“\"]*[A-ZÀ-ÖØ-Þ]))"
 )
 _ITEM = re.compile(r"(?:[IVX]{1,4}|[a-z])\.\s+")  # the mark of an item
 _WORD = re.compile(r"[^\W\d_]+")
@@ -119,7 +121,10 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 
 def split_label(sentence: str) -> list[str]:
-    """Return the label of a sentence, such as "Nota: ", and the rest; without one, the sentence."""
+    """Return the label of a sentence, such as "Nota: " or "(Risas) ", and the rest.
+
+    Without a label, return the sentence.
+    """
     match = _LABEL.match(sentence)
     return [match[0], sentence[match.end() :]] if match else [sentence]
 

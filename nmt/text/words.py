@@ -35,9 +35,9 @@ def find_words(text: str) -> list[Span]:
 
     A word is a run of characters that are neither white space nor marks. A mark is a character of
     Unicode's categories of punctuation and symbols. An apostrophe, hyphen, point, comma or colon
-    inside a word belongs to it. Every other mark is a separate word. In scripts without spaces, a
-    letter with its vowel signs is a word, and so is a run of katakana. Signs that change or join
-    marks, as in emoji, belong to them.
+    inside a word belongs to it. Every other mark is a separate word, but dots that touch are one.
+    In scripts without spaces, a letter with its vowel signs is a word, and so is a run of katakana.
+    Signs that change or join marks, as in emoji, belong to them.
     """
     spans: list[Span] = []
     begin: int | None = None
@@ -78,7 +78,7 @@ def _begins_word(before: str, sign: str) -> bool:
 def _continues_mark(before: str, sign: str) -> bool:
     """Whether a character belongs to the mark before it."""
     is_modifier = extends_character(sign) or sign in _MODIFIERS
-    return is_modifier or (before == _JOINER and not sign.isspace())
+    return is_modifier or (before == _JOINER and not sign.isspace()) or before + sign == ".."
 
 
 def _is_in_word(sign: str) -> bool:

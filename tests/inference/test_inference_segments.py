@@ -196,6 +196,20 @@ def test_ellipses_that_are_read_as_commas_are_written_again(tokenizer: Tokenizer
     assert completion == "bueno... no... sé"
 
 
+def test_a_written_ellipsis_is_aligned_as_the_comma_of_the_model(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, words=SourceWords({"no": 9}))
+    text = "no... bueno"
+    [[translation]] = translator.run([text], SearchRequest(words=True))
+    words = [translation.text[word.begin : word.end] for word in translation.words]
+    assert words == ["no", "...", "bueno"]
+    # In reverse order, comma and word together.
+    assert [[text[slice(*span)] for span in word.sources] for word in translation.words] == [
+        ["bueno"],
+        ["bueno"],
+        ["no", "..."],
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "expected", "unaligned"),
     [
@@ -340,6 +354,22 @@ def test_a_number_that_begins_a_translation_needs_no_capital_behind_it(
     tokenizer: Tokenizer, source: str, output: str, expected: str
 ) -> None:
     translator, _ = translator_of(tokenizer, lambda text: output)
+    assert translator.translate([source]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("bueno 😀", "bueno 😀"),
+        ("bueno :)", "bueno :)"),
+        ("bueno 😀.", "bueno 😀."),
+        ("bueno 12", "bueno 12."),
+    ],
+)
+def test_no_full_stop_is_added_behind_an_emoji(
+    tokenizer: Tokenizer, source: str, expected: str
+) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.rstrip(".") + ".")
     assert translator.translate([source]) == [expected]
 
 

@@ -149,7 +149,7 @@ def test_marks_and_abbreviations_that_training_hardly_has(
     ("text", "ellipses"),
     [
         ("No, bueno... no… sé", {1: "...", 2: "…"}),
-        ("Bueno ... ...no —dijo—, 1... no", {0: " ...", 3: "..."}),
+        ("Bueno ... ...no —dijo—, 1... no", {0: " ... ...", 3: "..."}),
         ("No sé... Ana...", {}),
     ],
 )

@@ -20,7 +20,7 @@ from nmt.text.words import assign_to_words, find_words, join_words
         ("It's 8:30, isn't it?!", ["It's", "8:30", ",", "isn't", "it", "?", "!"]),
         ("a well-known e-mail-", ["a", "well-known", "e-mail", "-"]),
         ("1,000.5 € (U.S.)", ["1,000.5", "€", "(", "U.S", ".", ")"]),
-        ("“Ven”... dijo—él", ["“", "Ven", "”", ".", ".", ".", "dijo", "—", "él"]),
+        ("“Ven”... dijo—él", ["“", "Ven", "”", "...", "dijo", "—", "él"]),
         ("'tis dogs' o'clock", ["'", "tis", "dogs", "'", "o'clock"]),
         ("¡¡No!!", ["¡", "¡", "No", "!", "!"]),
         ("क्षत्रिय می‌خواهم", ["क्षत्रिय", "می‌خواهم"]),
