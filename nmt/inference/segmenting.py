@@ -52,7 +52,8 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
-_LETTER = re.compile("[A-DF-HJ-NP-TV-XZ]")  # of a list or a column; E, I, O, U, Y are words
+# Of a list or a column; E, I, O, U and Y are words.
+_LETTER = re.compile("[A-DF-HJ-NP-TV-XZ]", re.IGNORECASE)
 _SPEAKER = re.compile(rf"{_LETTER.pattern}\s?:")
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 

@@ -25,6 +25,12 @@ _MAY_DIFFER = re.compile(
 )
 
 
+def forget_refused(folder: Path) -> None:
+    """Delete the recorded inputs of a preparation that was refused before its first stage."""
+    if [path.name for path in folder.iterdir() if path.name[0] != "."] == [BEGUN_FILE]:
+        (folder / BEGUN_FILE).unlink()
+
+
 def record_inputs(
     folder: Path, config: PreparationConfig, tests: Mapping[str, EvaluationSet]
 ) -> None:

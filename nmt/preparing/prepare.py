@@ -18,7 +18,7 @@ from nmt.errors import attach_filename
 from nmt.preparing.clean import check_packages, clean_corpus
 from nmt.preparing.duplicates import find_duplicates
 from nmt.preparing.encode import encode_corpus
-from nmt.preparing.inputs import record_inputs
+from nmt.preparing.inputs import forget_refused, record_inputs
 from nmt.preparing.manifest import write_manifest
 from nmt.preparing.pool import ShardPool
 from nmt.preparing.split import split_corpus
@@ -37,6 +37,7 @@ def prepare(
     """
     folder = Path(config.output).expanduser()
     config = replace(config, data=resolve_same_sources(config.data))
+    forget_refused(folder)
     record_inputs(folder, config, tests)
     if (folder / MANIFEST_FILE).is_file():
         shutil.rmtree(folder / WORK, ignore_errors=True)

@@ -414,9 +414,9 @@ def test_what_follows_a_label_is_a_segment_whose_context_is_the_sentence_before(
     assert read[3].startswith("Nota: el sol sale.")
 
 
-def test_a_capital_letter_alone_is_copied(slotted: Tokenizer) -> None:
-    segments = Segmenter(slotted, 63, language="es").segment("A\nb\nY\nZ").segments
-    assert [segment.is_copied for segment in segments] == [True, False, False, True]
+def test_a_letter_that_is_no_word_is_copied(slotted: Tokenizer) -> None:
+    segments = Segmenter(slotted, 63, language="es").segment("A\nb\nY\no\nZ\na").segments
+    assert [segment.is_copied for segment in segments] == [True, True, False, False, True, True]
 
 
 def test_a_letter_before_a_colon_is_not_translated(slotted: Tokenizer) -> None:

@@ -451,6 +451,15 @@ def test_some_rows_are_those_of_the_whole_batch(reference: Any) -> None:
                 np.testing.assert_array_equal(array, filled[chosen])
 
 
+def test_a_refused_preparation_leaves_no_trace(tmp_path: Path) -> None:
+    config = plan(tmp_path, singles(30))
+    [path] = list_files(config)
+    path.rename(tmp_path / "away.tsv")
+    assert "does not exist" in complaint(config)
+    (tmp_path / "away.tsv").rename(path)
+    assert prepared(plan(tmp_path, singles(40))).rejected == {}
+
+
 def test_groups_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"pairs\.group_column is for corpora that fit into memory"):
         plan(tmp_path, singles(30), group_column=1)
