@@ -31,6 +31,8 @@ from nmt.text.spans import (
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
 from nmt.text.words import find_words
 
+_ONE_WORD = re.compile(r"\w+\W?")
+
 
 @dataclass(frozen=True, eq=False)
 class Segment:
@@ -79,7 +81,12 @@ class Segment:
         return {} if self.spelling is None else self.spelling.find_ellipses(self.text)
 
     def has_commas_of(self, translation: str) -> bool:
-        """Whether a text has as many commas as this one has as it is spelled."""
+        """Whether a text has the commas of this one as it is spelled: as many.
+
+        Before a quotation that was taken out, a comma may stand for another mark.
+        """
+        if self.brackets.tags:
+            return False
         spelled = self.text if self.spelling is None else self.spelling.text
         return len(find_commas(spelled)) == len(find_commas(translation))
 
@@ -201,6 +208,8 @@ class SegmentWriter:
             weights: float32 [T, S], of `Engine.align`; None: missing slots are added at its end.
         """
         lost: tuple[str, ...] = ()
+        if not text and _ONE_WORD.fullmatch(segment.text):  # the model knows no translation
+            text = segment.text
         spans, count, prefix = segment.target_spans, len(segment.spans), segment.prefix
         placer = None
         if weights is not None:
@@ -216,7 +225,9 @@ class SegmentWriter:
         begin = prefix.find_end(text)
         text = text[:begin] + self._write_case(segment, text[begin:])
         if len(text) > begin:
-            is_heading = segment.case is not LetterCase.ORDINARY
+            is_heading = segment.case is not LetterCase.ORDINARY or segment.space.endswith(
+                ("(", "[")
+            )
             text = copy_final_marks(segment.text, text, is_heading=is_heading)
             text = _cut_dot_after_sign(segment, text)
         if count:

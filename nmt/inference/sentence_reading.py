@@ -39,7 +39,7 @@ _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
 _MAX_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
 _LAST_LETTER = re.compile(r"(?<!\w)[^\W\d_]$")  # before a bracket: the mark of an item, as b)
-_RANGE = re.compile(r"\s[—–-]\s")  # between numbers
+_RANGE = re.compile(r"\s[—–x×-]\s")  # between numbers
 _INSIDE_SIGNS = ("", " ", "...", "…")  # between symbols that are one, such as [...]
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
@@ -284,7 +284,7 @@ def has_words(text: str, spans: Sequence[Span], dates: DateWriter) -> bool:
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:
-    """Return the spans; two numbers with only a dash between them, as in 9 – 12, are one."""
+    """Return the spans; two numbers with only a dash or x between them, as 9 – 12, are one."""
     joined: list[Span] = []
     for begin, end in spans:
         last = joined[-1] if joined else (0, 0)

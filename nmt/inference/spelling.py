@@ -39,10 +39,12 @@ _CLAUSE = (
 )
 _ELLIPSES = r"(?: ?(?:…|\.{3,4})){1,2}"  # subtitles have two where a cue continues another one
 _FIRST_ELLIPSES = re.compile(_ELLIPSES)
+_DOTTED_COMMA = re.compile(r"(?:…|\.{3}),")
 _CHANGED = re.compile(
     rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
-    # Becomes a comma.
-    rf"|(?P<ellipsis>(?<={_WORD_END}){_ELLIPSES} ?(?=[¿¡]?[^\W\d_A-ZÀ-ÖØ-Þ]))"
+    # Becomes a comma, with the dash of a narrator, or nothing before a mark.
+    rf"|(?P<ellipsis>(?<={_WORD_END}){_ELLIPSES}(?: ?[—–―]| )?"
+    rf"(?=[¿¡]?(?:[^\W\d_A-ZÀ-ÖØ-Þ]|{ANY_SLOT})))|(?P<dots>(?<={_WORD_END})(?:…|\.{{3}})(?=[,;:]))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
@@ -65,8 +67,14 @@ class Spelling(NamedTuple):
         Args:
             source: the text that is spelled.
         """
-        matches = (_FIRST_ELLIPSES.match(source, self.origins[at]) for at in find_commas(self.text))
-        return {number: match[0] for number, match in enumerate(matches) if match}
+        found = {}
+        for number, at in enumerate(find_commas(self.text)):
+            origin = self.origins[at]
+            ellipses = _FIRST_ELLIPSES.match(source, origin)
+            dotted = _DOTTED_COMMA.search(source, max(origin - 3, 0), origin + 1)
+            if match := ellipses or dotted:
+                found[number] = match[0]
+        return found
 
 
 class Speller:
@@ -187,10 +195,11 @@ class Speller:
             if not self.can_spell(match["letter"]):
                 return match[0]
             return match["letter"] + "".join(filter(self.can_spell, match["marks"]))
-        if match["ellipsis"]:
+        if match["dots"] or match["ellipsis"]:
             if not self._has_learned(ELLIPSIS, sign):
-                return ", "
-            return match[0] if self._has_gaps else match[0].lstrip()
+                return ", " if match["ellipsis"] else ""
+            learned = match[0] if self._has_gaps else match[0].lstrip()
+            return "".join(self._substitutes.get(each, each) for each in learned)
         if (match["clause"] or match["end"]) and not self._has_learned_dash(sign):
             if match["end"]:
                 return ""

@@ -21,6 +21,7 @@ PAIRS = {
 }
 # The end of a link in Markdown closes its text.
 _SIGN = re.compile(r"\]\([^()\s]+\)|[()\[\]«»“”„\"‘’']|\*{1,2}|~{1,2}|(?<!_)_(?!_)")
+_FINAL_DOTS = re.compile(r"\s*(?:(?<!\.)\.{3}|…)?\s*\Z")  # in brackets; they stay there
 _ALL = frozenset(PAIRS)
 _CLOSING = frozenset(PAIRS.values())
 _TIGHT = frozenset("\"'’*_~")  # without a space on the inner side, and a word on the outer one
@@ -95,7 +96,7 @@ def read_brackets(sentence: str, signs: frozenset[str], terms: Sequence[Span] = 
             continue
         inside = sentence[start.end() : end.start()]
         first = start.end() + len(inside) - len(inside.lstrip())
-        last = start.end() + len(inside.rstrip())
+        last = start.end() + len(_FINAL_DOTS.sub("", inside))
         elements.append(((start.start(), first), (last, end.end())))
     return take_out(sentence, elements)
 
@@ -105,7 +106,7 @@ def remove_brackets(text: str, brackets: Sequence[tuple[str, str]]) -> str:
 
     Apostrophes and brackets inside of kept spans stay.
     """
-    left = Counter(sign.strip() for pair in brackets for sign in pair)
+    left = Counter(sign.strip(" .…") for pair in brackets for sign in pair)
     if not left:
         return text
     is_kept = make_overlap_test(list(find_spans(text)))

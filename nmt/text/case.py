@@ -16,6 +16,11 @@ _BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{ANY_SLOT}(?:(?!{ANY_SLOT})[\W\d_]|\Z)
 _MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
+# A Roman numeral among capitals: after a word, and "VI", which may be "vi", only after a long one.
+_NUMERAL = re.compile(
+    r"(?:(?<=[^\W\d_]{4} )VI|(?<=[^\W\d_] )(?!VI\b)(?=[IVX])X{0,3}(?:I[XV]|V?I{0,3}))"
+    r"(?![\w'’]|\.\w)"
+)
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
 
 
@@ -75,11 +80,11 @@ def _has_caseless(letters: str) -> bool:
 def to_sentence_case(text: str, case: LetterCase) -> str:
     """Return a sentence of unusual case as it would usually be written, as far as can be told.
 
-    In a title, words in capitals, such as NASA, stay as they are.
+    In a title, words in capitals, such as NASA, stay as they are; Roman numerals do so always.
     """
     if case is LetterCase.ORDINARY:
         return text
-    lower = text.lower() if case is LetterCase.UPPER else _WORD.sub(_lower_title, text)
+    lower = _lower_capitals(text) if case is LetterCase.UPPER else _WORD.sub(_lower_title, text)
     first = _WORD.search(lower)
     if first is None:
         return lower
@@ -123,6 +128,15 @@ def copy_first_capital(source: str, translation: str) -> str:
     if len(capital) > 1:  # of ŉ, for example
         return translation
     return translation[:begin] + capital + translation[begin + 1 :]
+
+
+def _lower_capitals(text: str) -> str:
+    """Return a text in lower case, but for Roman numerals."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        for match in _NUMERAL.finditer(text):
+            lower = lower[: match.start()] + match[0] + lower[match.end() :]
+    return lower
 
 
 def _lower_title(match: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from nmt.text.marked import splice
 from nmt.text.scripts import is_unspaced_letter
+from nmt.text.spans import ANY_SLOT
 
 OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"  # of scripts without "."
 ELLIPSIS = "…"
@@ -19,6 +20,7 @@ SLASH = "/"
 DASH = "—"
 _STOPS = ".…!?"
 _COMMA = re.compile(r"[,،、，](?!(?<=\d.)\d|\s?[\"“«„])")
+_CONTENT = re.compile(rf"\w|{ANY_SLOT}")
 _NEXT_WORD = re.compile(r"\s\w+")
 _ELLIPSES = re.compile(r"\.{2,}|…")
 _SLASH = re.compile(r"[^\W\d_]/[^\W\d_]")
@@ -91,7 +93,7 @@ def replace_commas(text: str, marks: Mapping[int, str]) -> str:
     """Return a text with other marks at some of its indices.
 
     A mark replaces a comma at its index, right before it or after the next word, or a full stop at
-    its index. It is left out if no letter or digit would follow.
+    its index. It is left out if no word would follow.
     """
     replaced = {*find_commas(text), *(at for at in marks if text[at : at + 1] == ".")}
     places: dict[int, str] = {}
@@ -100,9 +102,10 @@ def replace_commas(text: str, marks: Mapping[int, str]) -> str:
         nearby = (at, at - 1, word.end() if word else at)
         places[next((place for place in nearby if place in replaced), at)] = mark
     changes = (
-        (at, at + (at in replaced), mark)
+        # The second of two touches the word that follows.
+        (at, at + (at in replaced) + (" " in mark.strip() and text[at + 1 : at + 2] == " "), mark)
         for at, mark in sorted(places.items())
-        if any(map(str.isalnum, text[at:]))
+        if _CONTENT.search(text, at)
     )
     return splice(text, changes)
 

@@ -13,7 +13,7 @@ from nmt.text.spans import find_spans, make_overlap_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
 # separates cells.
-_PLAIN = re.compile(r"[¿¡«“\"]*(?!\s)(?:[\w,]|[^\S\t])*[.!?…]*")
+_PLAIN = re.compile(r"[¿¡«“\"]*(?!\s)(?:[\w,]|[^\S\t](?!\s{3}))*[.!?…]*")
 _CONTEXT = 64  # characters before and after a cut that decide whether it is one
 _SPACE = re.compile(r"\s+")
 # Members of a character class: marks that belong to the sentence before them.
@@ -25,8 +25,11 @@ _SEPARATOR = re.compile(
     rf"(?<=\S\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
     rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\S\s)(?:[|·•‣›→»>]|{_BOX})$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
-    r"|(?<=[.!?…:])<br ?/?>\s*"
+    r"|(?<=[.!?…:])<br ?/?>\s*|(?:\\[nrt])+\s*"
 )
+# Between columns made of spaces, and before the number of a page.
+_COLUMN = re.compile(r"(?<=[^\s.!?…])[ \u00a0]{4,}(?=\S)|(?<=\S)\s?\.{4,}\s?(?=\d)")
+_WIDE = 6  # spaces that separate two columns
 _CAPITALIZED = "[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}"
 _LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida
 _DASH_BETWEEN = re.compile(r"(?<=\S)\s+([—–-]\s+)(?=\S)")
@@ -36,7 +39,7 @@ _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
 _INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
 _QUOTED = re.compile(f"[.!?…。！？][{CLOSING}]+\\s*$")
 _ELLIPSIS = re.compile(r"(?:\.\.|…)\s*$")
-_SPEECH_END = re.compile(r"[!?…]\s*$")
+_SPEECH_END = re.compile(r"(?:[!?…]|\.\.)\s*$")
 _DASH = re.compile(r"[—–―-]\s*")
 _ORDINAL = re.compile(
     r"\b(?:der|die|das|den|dem|des|im|vom|zum|zur)\s+\d{1,2}\.\s*$", re.IGNORECASE
@@ -60,12 +63,14 @@ _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
 _NO_LANGUAGES = ("es", "it", "en")
-# At most three words and a colon; neither of a time or ratio, nor before a quotation. Or what is in
-# brackets before a sentence, such as a sound in subtitles.
+# At most three words and a colon; neither of a time or ratio, nor before a quotation. What is in
+# brackets before a sentence, such as a sound in subtitles. The time of a message of a chat.
 _LABEL = re.compile(
     r"[\s*•●–—-]*(?:(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
     r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
-    r"|(?:\([^\W\d_]{2}[^()]{,60}\)|\[[^\W\d_]{2}[^\[\]]{,60}\])\s+(?=[¿¡«“\"]*[A-ZÀ-ÖØ-Þ]))"
+    r"|(?:\([^\W\d_]{1,2}(?:(?<=[^\W\d_]{2})|\s)[^()]{,60}\)|\[[^\W\d_]{2}[^\[\]]{,60}\])\s+"
+    r"(?=[¿¡«“\"(\[]*[A-ZÀ-ÖØ-Þ])"
+    r"|\[?\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? \d{1,2}:\d{2}(?::\d{2})?(?:\]| -) )"
 )
 _ITEM = re.compile(r"(?:[IVX]{1,4}|[a-z])\.\s+")  # the mark of an item
 _WORD = re.compile(r"[^\W\d_]+")
@@ -121,12 +126,12 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 
 def split_label(sentence: str) -> list[str]:
-    """Return the label of a sentence, such as "Nota: " or "(Risas) ", and the rest.
-
-    Without a label, return the sentence.
-    """
-    match = _LABEL.match(sentence)
-    return [match[0], sentence[match.end() :]] if match else [sentence]
+    """Return the labels of a sentence, such as "Nota: " or "(Risas) ", and the rest."""
+    pieces, begin = [], 0
+    while match := _LABEL.match(sentence, begin):
+        pieces.append(match[0])
+        begin = match.end()
+    return [*pieces, sentence[begin:]]
 
 
 def _split_line(line: str, language: str) -> list[str]:
@@ -153,6 +158,10 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
         return [match.span() for match in re.finditer("/", line)]
     if dash := _find_heading_dash(line):
         separators = sorted([*separators, dash])
+    columns = [match.span() for match in _COLUMN.finditer(line)]
+    are_wide = (last - first >= _WIDE or "." in line[first:last] for first, last in columns)
+    if len(columns) > 1 or any(are_wide):
+        separators = sorted([*separators, *columns])
     if not separators:
         return []
     is_inside = make_overlap_test(list(find_spans(line)))
@@ -168,8 +177,9 @@ def _find_heading_dash(line: str) -> tuple[int, int] | None:
     """Return the characters [begin, end) of the dash that divides a heading: "Lunes – viernes".
 
     It is the only one, and has a word, or a text that begins with a capital, on both sides; a
-    number may follow it. None: no dash divides the line.
+    number may follow it, and a colon the second text. None: no dash divides the line.
     """
+    line = line.partition(": ")[0]
     dashes = list(islice(_DASH_BETWEEN.finditer(line), 2))
     if len(dashes) != 1 or _ENDS_CLAUSE.search(line):
         return None

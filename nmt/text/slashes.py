@@ -97,8 +97,7 @@ class Slashes:
         Of "and/or", the "and" is not read.
         """
         for match in _NEUTRAL.finditer(text) if self._reads_neutral and "@" in text else ():
-            if self._is_known(word := match[0].replace("@", "o")):
-                yield Replacement(*match.span(), word)
+            yield Replacement(*match.span(), match[0].replace("@", "o"))
         if self._language is None or SLASH not in text:
             return
         language = self._language

@@ -57,7 +57,9 @@ _MAY_PRECEDE_NAME = re.compile(
 )
 _ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
 # Roman, after a word; not the initial of a name.
-_NUMERAL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ] )(?:[IVX]{2,}|[VX])(?!\w|\.\s*\w)")
+_NUMERAL = re.compile(
+    r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ] )(?:(?:[IVX]{2,}|[VX])(?!\w|\.\s*\w)|I(?=[.,:;)]?(?:\s|$)))"
+)
 _ADJECTIVE = re.compile("(?:ian|ish|ese|ean)$")  # of a country, in English
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
 _LONGEST_UNIT = 4  # letters: mins, kgs, dto
@@ -198,7 +200,11 @@ class SourceWords:
                 begin = names.pop()[0]
             names.append((begin, end))
         overlaps = make_overlap_test([*spans, *names])
-        numerals = (match.span() for match in _NUMERAL.finditer(text))
+        numerals = (
+            match.span()
+            for match in _NUMERAL.finditer(text)
+            if match[0] != "I" or self.counts.get("i", 0) < _LEARNED_NAME  # in English, a word
+        )
         return sorted([*names, *(each for each in numerals if not overlaps(*each))])
 
     def is_mostly_unknown(self, text: str) -> bool:

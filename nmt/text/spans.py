@@ -56,7 +56,10 @@ _DOMAIN = (
     rf"|(?:{_LABEL}\.){{0,3}}[A-Za-z0-9]+(?:-*[A-Za-z0-9]){{1,9}}\.(?:{_COUNTRIES}))\b"
 )
 # Of a measure. No single letter: \b is ASCII's, so that "5 m" would begin in "5 más".
-_UNIT = "(?:km|cm|mm|m)[²³]|(?:km/h|km|cm|mm|kg|mg|ml|kWh|kW|mAh|[GMk]?Hz|[KkMGT]B|px|dB|rpm)\\b"
+_UNIT = (
+    "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
+    "|(?:km/h|km|cm|mm|kg|mg|ml|kWh|kW|mAh|[GMk]?Hz|[KkMGT]B|px|dB|rpm)\\b"
+)
 _STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
 _NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder
 
@@ -78,20 +81,26 @@ PATTERNS = {
     "url": rf"(?:https?|ftp|HTTPS?)://{_PART}|www\.{_PART}"
     rf"|(?:{_DOMAIN}|localhost)(?::[0-9]{{2,5}}\b)?(?:[/?#]{_PART}|/)?",
     "placeholder": r"\{\{[^{}]+\}\}|\{%[^{}]+%\}"
-    r"|\{ *[A-Za-z0-9_]+ *, *(?:plural|select|selectordinal)(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+    r"|\{ *[A-Za-z0-9_]+ *, *"
+    r"(?:plural|select|selectordinal|number|date|time|choice|spellout|ordinal|duration)(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
     rf"|[$%#@]?\{{[^{{}}{_SPACE}]*\}}|\[\[[^\[\]{_SPACE}]+\]\]"
-    r"|%(?:[0-9]+\$)?[-+#0]?[0-9]*(?:\.[0-9]+)?(?:l?l?[A-Za-z]\b|@)"
-    r"|%\([A-Za-z_][A-Za-z0-9_]*\)[sdif]|%%[A-Za-z_][A-Za-z0-9_.]*%%|%[A-Za-z_][A-Za-z0-9_.]*%|%[0-9]{1,2}\b"
+    r"|%#@[A-Za-z_]+@|%(?:[0-9]+\$)?[-+#0']?(?:\*|[0-9]*)(?:\.(?:\*|[0-9]+))?"
+    r"(?:(?:hh?|ll?|[zjtqL])?[A-Za-z]\b|@)"
+    r"|%\([A-Za-z_][A-Za-z0-9_]*\)[-+#0]?[0-9]*(?:\.[0-9]+)?[A-Za-z]\b|%<[A-Za-z_]+>[-+#0-9.]*[A-Za-z]"
+    r"|%%[A-Za-z_][A-Za-z0-9_.]*%%|%[A-Za-z_][A-Za-z0-9_.]*%|%[0-9]{1,2}\b"
     r"|\*\|[A-Z0-9_:]+\|\*"
     r"|</?[A-Za-z][A-Za-z0-9_:.-]*(?: [^<>=]*=[^<>]*)? ?/?>|</?[0-9]+ ?/?>"
     r"|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z][A-Za-z0-9]+);"
-    r"|<%[^%]*%>|\$t\([^()]*\)|@:[A-Za-z_]+(?:\.[A-Za-z0-9_]+)*"
+    r"|<%[^%]*%>|\$t\([^()]*\)|@(?:\.[a-z]+)?:[A-Za-z_]+(?:\.[A-Za-z0-9_]+)*"
     r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*\b:?|:[+-]1:",
     "file": rf"(?:[A-Za-z]:\\|~?/)?(?:{_NAME}[/\\]|\.\.?/){{0,9}}"
     rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
     rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
     rf"|(?:(?:~|\.\.?)/|/{_NAME}/){_NAME}(?:/{_NAME})*/?",
-    "identifier": r"[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"
+    "escape": r"\\(?:[nrt]|u[0-9A-Fa-f]{4}|['\"])",  # that a program will read
+    "option": "-[A-Za-z], --[a-z][a-z-]*(?:=[A-Za-z_]+)?"
+    "|--[a-z]+(?:(?:-[a-z]+)+(?:=[A-Za-z_]+)?|=[A-Za-z_]+)",
+    "identifier": r"__[A-Z][A-Z0-9_]*__|[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"
     r"|[A-Za-z][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*){0,4}\(\)"
     r"|[A-Za-z][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)+",
     "tag": rf"[#@][{_LATIN}][{_LATIN}0-9]*",
@@ -100,9 +109,10 @@ PATTERNS = {
     "number": r"\+[0-9]{1,3}(?:[ -]?(?:\([0-9]{2,4}\)|[0-9]{2,4})){2,5}\b"
     rf"|(?:[A-Za-z]{{1,5}}-|[+−±~-]?(?:[A-Z]{{0,3}}[$€£¥] ?)?[+−-]?)"
     rf"(?:(?:[A-Z]{{2}}[0-9]{{2}}|[0-9]{{2,4}})(?: [0-9]{{2,4}}){{2,7}}\b"  # telephone, account
-    rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
+    rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[0-9]{{7,8}}-[A-Z]\b"
+    rf"|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
     rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{2,4}}\b)*"
-    rf"(?:%| %\B| ?(?:[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
+    rf"(?:%| %\B| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
     "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]",
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
@@ -119,7 +129,7 @@ WORD = (
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u20e3\u2190-\u2bff"
     rf"\ue000-\uf8ff\U0001f000-\U0001faff]"
-    rf"|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|localhost|\([A-Za-z]?\)|[=~*-]{{3}}|\*\|"
+    rf"|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|localhost|\([A-Za-z]?\)|[=~*-]{{3}}|--[a-z]|\*\|"
 )
 
 
@@ -216,8 +226,8 @@ def space_slots(source: str, text: str, values: Sequence[str]) -> str:
         follows_word = is_spaced_alnum(source_before[-1:])
         precedes_word = is_spaced_alnum(source_after[:1])
         is_tag = bool(_TAG.match(value))
-        joins_left = is_tag or _have_equal(_LAST_WORD, source_before, before)
-        joins_right = is_tag or _have_equal(_FIRST_WORD, source_after, after)
+        joins_left = is_tag or value[0] == "/" or _have_equal(_LAST_WORD, source_before, before)
+        joins_right = is_tag or value[-1] == "/" or _have_equal(_FIRST_WORD, source_after, after)
         if follows_word and precedes_word:  # as in brothers/sisters
             before, after = before.rstrip(), after.lstrip()
         if is_spaced_alnum(before[-1:]) and not follows_word:

@@ -26,7 +26,7 @@ ODD = [
     " \t\u200b\x00\u00a0",
     "  Tengo\u00a0 hambre.\x07",
     "man\u0303ana",  # composed by NFC
-    "😀👩\u200d🚀 a\u2028b",
+    "😀👩\u200d🚀 no\u2028sí",
     "¿Y ESTO?",
 ]
 

@@ -233,6 +233,25 @@ def test_without_commas_ellipses_follow_the_word_that_is_aligned(
     assert translator.translate([text]) == [unaligned]
 
 
+def test_an_ellipsis_stays_in_its_quotation(tokenizer: Tokenizer) -> None:
+    words = SourceWords({"no": 9, "bueno": 9, "sé": 9}, signs={})
+    translator, engine = translator_of(tokenizer, words=words)
+    text = 'no "bueno..." sé\nno..., no'
+    assert translator.translate([text]) == [text]
+    assert sorted(engine.sources) == ["no bueno sé", "no, no"]
+
+
+def test_a_word_that_has_no_translation_stays(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: "")
+    assert translator.translate(["de: 5\nno", "no sé"]) == ["de: 5\nno", ""]
+
+
+def test_no_full_stop_is_added_in_brackets(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.rstrip(".") + ".")
+    texts = ["(bueno)", "[no]", "(no.)", "«sí»"]
+    assert translator.translate(texts) == [*texts[:3], "«sí.»"]
+
+
 def test_dates_are_written_in_the_target_language(tokenizer: Tokenizer) -> None:
     translator, engine = translator_of(tokenizer)
     source = "ven el 5 de mayo de 2026. el 1 de junio no.\n2 DE ENERO"

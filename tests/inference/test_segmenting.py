@@ -377,11 +377,12 @@ def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer)
     assert unknown.spans == ("2020",)
 
 
-def test_numbers_with_a_dash_between_them_are_one_span(slotted: Tokenizer) -> None:
+def test_numbers_with_a_dash_or_x_between_them_are_one_span(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 63, language="es", target_language="en")
     for text, spans in (
         ("Abre de 9:00 – 14:00 hoy.", ("9:00 – 14:00",)),
         ("Cuesta 5 - 10 € o 7.", ("5 - 10 €", "7")),
+        ("Mide 120 x 60 x 75 cm.", ("120 x 60 x 75 cm",)),
         ("Va de 5 a 10 – no 7.", ("5", "10", "7")),
         ("Del 5 de mayo de 1990 - 7 de junio de 2000.", DATES),
     ):

@@ -128,6 +128,9 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
         ("Sr. Bueno...", "Señor Bueno.", "Señor Bueno..."),
         ("No, Sr...", "No, señor.", "No, señor..."),
         ("...", "...", "..."),
+        (f"Bueno... {A}…{B}", f"Bueno, {A}, {B}", f"Bueno... {A}...{B}"),
+        ("Bueno... —no —sé", "Bueno, no, sé", "Bueno... -no -sé"),
+        ("No sé..., no…; bueno", "No sé, no, bueno", "No sé..., no..., bueno"),
         ("No – dijo – bueno.", "No, dijo, bueno.", "No - dijo - bueno."),
         ("No —dijo ella—. Sé.", "No, dijo ella. Sé.", "No -dijo ella-. Sé."),
         ("Tom —el bueno— no sé", "Tom, el bueno, no sé", "Tom -el bueno- no sé"),
@@ -151,6 +154,7 @@ def test_marks_and_abbreviations_that_training_hardly_has(
         ("No, bueno... no… sé", {1: "...", 2: "…"}),
         ("Bueno ... ...no —dijo—, 1... no", {0: " ... ...", 3: "..."}),
         ("No sé... Ana...", {}),
+        ("Bueno..., no… —no sé", {0: "...,", 1: "…"}),
     ],
 )
 def test_ellipses_that_become_commas_are_found(

@@ -40,6 +40,7 @@ def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> 
         ('El "Quijote" es "bueno".', "El Quijote es bueno.", [('"', '"')] * 2),
         ("Dijo: « ¡Ven! » hoy", "Dijo: ¡Ven! hoy", [("« ", " »")]),
         ("(a «b» c) d", "a b c d", [("(", ")"), ("«", "»")]),
+        ('Dijo "ven..." y (no… ) ya', "Dijo ven y no ya", [('"', '..."'), ("(", "… )")]),
         ("„Ja“, sagt sie", "Ja, sagt sie", [("„", "“")]),
         ("el niño(s) (y más)", "el niño(s) y más", [("(", ")")]),
         ("(pre)historia", "(pre)historia", []),

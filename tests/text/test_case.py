@@ -74,6 +74,9 @@ def test_ordinary_sentences(text: str) -> None:
         ("İSTANBUL", "İstanbul".replace("İ", "I\u0307")),
         ("Cien Años De Soledad", "Cien años de soledad"),
         ("La NASA", "La NASA"),
+        ("FELIPE VI Y EL SIGLO XXI", "Felipe VI y el siglo XXI"),
+        ("NO VI EL ACTO I", "No vi el acto I"),
+        ("XL ES MIX", "Xl es mix"),
         ("New VAT Rules Announced In Spain", "New VAT rules announced in spain"),
     ],
 )

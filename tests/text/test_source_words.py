@@ -275,6 +275,8 @@ def test_roman_numerals_are_kept_behind_words() -> None:
     words = SourceWords(COUNTS | dict.fromkeys(["vi", "v", "siglo", "carlos", "felipe"], 50))
     text = "Felipe VI y Carlos V, siglo XX, VI casa. ANA VI y V. Hugo"
     assert names(words, text) == ["VI", "V", "XX", "V. Hugo"]
+    assert names(words, "siglo I, felipe I") == ["I", "I"]
+    assert names(SourceWords(words.counts | {"i": 99}), "felipe I") == []  # in English, a word
 
 
 def test_unknown_initials_are_kept() -> None:

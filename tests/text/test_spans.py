@@ -41,7 +41,11 @@ MARKED = [
     "⟦juan.es@mail.com⟧ ⟦peña@correo.es⟧ <⟦a@b.org⟧>",
     "S.A. de C.V. y EE. UU., etc. a.m. p.m. y/o él/ella km/h n/a",
     "rojo/verde/azul esta/está/están amig@s tod@s AT&T",
-    "Cuesta ⟦1.234,56⟧ o ⟦3,14⟧.",
+    "Cuesta ⟦1.234,56⟧ o ⟦3,14⟧; ⟦3 €/kg⟧, ⟦80 m2⟧, DNI ⟦12345678-Z⟧.",
+    "⟦%'d⟧ ⟦%*d⟧ ⟦%zu⟧ ⟦%(total)05.2f⟧ ⟦%<count>d⟧ ⟦%#@perros@⟧ ⟦@.lower:a.b⟧ ⟦__MI_NOMBRE__⟧",
+    "⟦{fecha, date, long}⟧ ⟦{0,choice,0#ningún perro|1#uno|1<{0} perros}⟧",
+    "Pulsa ⟦-h, --help⟧ o ⟦--dry-run⟧ o ⟦--salida=ARCHIVO⟧. --No --dijo",
+    'uno⟦\\n⟧dos ⟦\\"⟧x⟦\\"⟧ ⟦\\u00f1⟧',
     "Hace ⟦-5 °C⟧ y ⟦20 %⟧ de humedad; el ⟦50 %⟧ de ellos, ⟦50%⟧ de descuento.",
     "El ⟦1º⟧ y el ⟦2.º⟧ y la ⟦3.ª⟧, n.º ⟦12⟧.",
     "El ⟦3/4/2026⟧ a las ⟦12:30⟧, en los ⟦1990s⟧, ⟦1990-2000⟧.",
@@ -123,6 +127,8 @@ def test_a_span_of_every_kind_is_found_alone() -> None:
         "url": "http://a.b",
         "placeholder": "{x}",
         "file": "a.txt",
+        "escape": "\\n",
+        "option": "--a-b",
         "identifier": "a_b",
         "tag": "@a",
         "emoji": "😀",
@@ -297,6 +303,7 @@ def test_slots_touch_words_as_in_the_source(source: str, text: str, expected: st
         (f"a {A}km", f"{A} km away", f"{A}km away"),
         (f"la v{A} nueva", f"the new v {A}", f"the new v{A}"),
         (f"precio:{A}", f"price: {A}", f"price:{A}"),
+        (f"10 {A}mes", f"10 {A} month", None),
         (f"({A})", f"( {A} )", f"( {A})"),
     ],
 )
@@ -304,6 +311,11 @@ def test_spans_touch_the_words_that_they_touch_in_the_source(
     source: str, text: str, expected: str | None
 ) -> None:
     assert space_slots(source, text, ["5"]) == (expected or text)
+
+
+def test_a_slash_touches_the_word_that_it_touches() -> None:
+    assert space_slots(f"10 {A}mes", f"10 {A} month", ["€/"]) == f"10 {A}month"
+    assert space_slots(f"hoy{A}", f"today {A}", ["/5"]) == f"today{A}"
 
 
 def test_a_slot_of_the_text_itself_has_no_span() -> None:
