@@ -15,6 +15,7 @@ from nmt.text.marked import Mark, MarkedText, MarkedTextBuilder, walk
 
 _LINE_LENGTH = 42  # characters that a viewer reads in one line
 _COMFORT = 6  # characters by which a break may move to come after punctuation
+_CONTINUATION = 4  # times that before an ellipsis
 _NO_BREAK = "\xa0\u202f"
 _SPACE = rf"[^\S{_NO_BREAK}]"
 _SPACES = re.compile(f"{_SPACE}+")
@@ -337,7 +338,9 @@ def _choose_breaks(
 
         def cost(index: int, ideal: float = ideal) -> float:
             before = text[max(places[index] - 2, 0) : places[index]].rstrip()
-            return abs(places[index] - ideal) - comfort * before.endswith(_PUNCTUATION)
+            bonus = comfort * before.endswith(_PUNCTUATION)
+            continues = text.startswith(("...", "…"), places[index])  # another cue
+            return abs(places[index] - ideal) - bonus * (_CONTINUATION if continues else 1)
 
         near = min(max(bisect_left(places, ideal), low), high - 1)
         best = min(range(max(near - 4, low), min(near + 5, high)), key=cost)

@@ -62,10 +62,11 @@ def _breaks_line(space: str) -> bool:
 
 
 def _are_words(before: str, after: str) -> bool:
-    """Whether sentences that touch in the source need a space: not beside a tag or slash."""
-    return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith((">", "/"))
+    """Whether sentences that touch in the source need a space: not beside a separator."""
+    return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith(_NO_SPACE_AFTER)
 
 
+_NO_SPACE_AFTER = (">", "/", "|", "\\n", "\\r", "\\t")
 _CLOSING = re.compile(r"[»”)\]’]?")  # marks that end a sentence
 
 

@@ -25,7 +25,7 @@ _SEPARATOR = re.compile(
     rf"(?<=\S\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
     rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\S\s)(?:[|·•‣›→»>]|{_BOX})$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
-    r"|(?<=[.!?…:])<br ?/?>\s*|(?:\\[nrt])+\s*"
+    r"|(?<=[.!?…:])<br ?/?>\s*|(?:\\[nrt])+\s*|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
 )
 # Between columns made of spaces, and before the number of a page.
 _COLUMN = re.compile(r"(?<=[^\s.!?…])[ \u00a0]{4,}(?=\S)|(?<=\S)\s?\.{4,}\s?(?=\d)")

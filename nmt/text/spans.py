@@ -26,7 +26,7 @@ _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")
 _FIRST_WORD = re.compile(r"\s*(\w*)")
 # Begins a tag, an ending or a reference, or is a tag of a document.
-_TAG = re.compile(r"[<(\[\ue000-\uf8ff]")
+_TAG = re.compile(r"[<(\[\ue000-\uf8ff]|\{\{[#/^]|\{%|\{\$(?:START|CLOSE)_")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
@@ -90,6 +90,7 @@ PATTERNS = {
     r"|%%[A-Za-z_][A-Za-z0-9_.]*%%|%[A-Za-z_][A-Za-z0-9_.]*%|%[0-9]{1,2}\b"
     r"|\*\|[A-Z0-9_:]+\|\*"
     r"|</?[A-Za-z][A-Za-z0-9_:.-]*(?: [^<>=]*=[^<>]*)? ?/?>|</?[0-9]+ ?/?>"
+    r"|&lt;/?[A-Za-z][^<>]*?&gt;|\[/?(?:b|i|u|s|url|img|quote|code|color|size|list)(?:=[^\[\]]*)?\]"
     r"|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z][A-Za-z0-9]+);"
     r"|<%[^%]*%>|\$t\([^()]*\)|@(?:\.[a-z]+)?:[A-Za-z_]+(?:\.[A-Za-z0-9_]+)*"
     r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*\b:?|:[+-]1:",
@@ -114,7 +115,8 @@ PATTERNS = {
     rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{2,4}}\b)*"
     rf"(?:%| %\B| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
-    "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]",
+    "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]"
+    r"|\[(?:[0-9]+|\*),(?:[0-9]+|\*)\]",  # and a choice by number
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",
 }

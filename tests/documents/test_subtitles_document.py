@@ -325,6 +325,17 @@ def test_cues_begin_after_punctuation_if_it_is_near() -> None:
     assert fill(text, translation) == ["If you come home,", "I will wait for you there."]
 
 
+def test_a_cue_that_continues_another_one_begins_with_its_ellipsis() -> None:
+    text = cues("Si hubiera sabido que venías...", "...te habría esperado.")
+    (segment,) = read(text).segments
+    to = "If I had known that you were coming... ...I would have waited."
+    boundary = segment.marks[0]._replace(begin=23, end=23)  # after "you"
+    assert fill(text, MarkedText(to, (boundary,))) == [
+        "If I had known that you were coming...",
+        "...I would have waited.",
+    ]
+
+
 def test_line_break_stays_in_its_cue() -> None:
     text = cues("Se fue.\nEntonces él dijo que", "nunca jamás volvería aquí.")
     (segment,) = read(text).segments

@@ -137,6 +137,7 @@ def test_a_text_is_cut_after_its_sentences(language: str, marked: str) -> None:
         ("Nombre      Edad", ["Nombre      ", "Edad"]),
         ("Hola    Ana", ["Hola    Ana"]),
         ("Índice .....3", ["Índice", " .....", "3"]),
+        ("{0} Nada|{1} Uno|[2,*] Más", ["{0} Nada", "|", "{1} Uno", "|", "[2,*] Más"]),
         ("Hola\\n\\nmundo", ["Hola", "\\n\\n", "mundo"]),
         ("Sala 5 - 7", ["Sala 5 - 7"]),
         ("5 - x = 2", ["5 - x = 2"]),

@@ -45,6 +45,8 @@ MARKED = [
     "⟦%'d⟧ ⟦%*d⟧ ⟦%zu⟧ ⟦%(total)05.2f⟧ ⟦%<count>d⟧ ⟦%#@perros@⟧ ⟦@.lower:a.b⟧ ⟦__MI_NOMBRE__⟧",
     "⟦{fecha, date, long}⟧ ⟦{0,choice,0#ningún perro|1#uno|1<{0} perros}⟧",
     "Pulsa ⟦-h, --help⟧ o ⟦--dry-run⟧ o ⟦--salida=ARCHIVO⟧. --No --dijo",
+    "⟦{0}⟧ Ninguno|⟦{1}⟧ Un perro|⟦[2,*]⟧ ⟦:count⟧ perros",
+    "⟦[b]⟧Un⟦[/b]⟧ ⟦[url=http://x.y]⟧esto⟦[/url]⟧ ⟦&lt;b c=&quot;x&quot;&gt;⟧sí⟦&lt;/b&gt;⟧",
     'uno⟦\\n⟧dos ⟦\\"⟧x⟦\\"⟧ ⟦\\u00f1⟧',
     "Hace ⟦-5 °C⟧ y ⟦20 %⟧ de humedad; el ⟦50 %⟧ de ellos, ⟦50%⟧ de descuento.",
     "El ⟦1º⟧ y el ⟦2.º⟧ y la ⟦3.ª⟧, n.º ⟦12⟧.",
