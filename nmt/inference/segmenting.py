@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -345,10 +345,11 @@ class Segmenter:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
         for cut in _CUTS:
             ends = self._drop_inner([match.end() for match in cut.finditer(text)], text)
-            clauses = [text[begin:end].strip() for begin, end in pairwise([0, *ends])]
-            sizes = np.cumsum([len(self._encode(clause)) for clause in clauses])
+            clauses = (text[begin:end] for begin, end in pairwise([0, *ends]))
+            sizes = accumulate(len(self._encode(clause)) for clause in clauses)
             # Encoded together they hardly ever have more tokens than encoded one by one.
-            for end in reversed(ends[: np.searchsorted(sizes, room, side="right")]):
+            fitting = list(takewhile(lambda size: size <= room, sizes))
+            for end in reversed(ends[: len(fitting)]):
                 if self._fits(text[:end], room):
                     return end
         ends = self._drop_inner(_character_ends(text), text)

@@ -32,7 +32,7 @@ from nmt.serving.schema import (
     TranslationRequest,
 )
 from nmt.serving.searches import Item, SearchOptions, count_work
-from nmt.serving.waiting import FULL, STOPPING, explain_refusal, wait_for
+from nmt.serving.waiting import FULL, STOPPING, check_waiting, explain_refusal, wait_for
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
@@ -102,15 +102,18 @@ class Service:
         options, quality_missing = await self._read_options(body)
         if body.attention:
             await self._keras.load("attention")
-        segmented = await self._segment(texts, options.glossary, body.prefixes)
-        missing = list(map(_explain_missing_attention, segmented))
-        attends = [body.attention and not reason for reason in missing]
-        tokens = [
-            sum(len(segment.ids) for segment in text.segments if not segment.is_copied)
-            for text in segmented
-        ]
-        self._limits.check_work(tokens, attends, options.search_work, options.quality_work)
         deadline = monotonic() + self._limits.timeout_s
+        segmented: list[SegmentedText] = []
+        tokens: list[int] = []
+        missing: list[str] = []  # why each text has no attention
+        attends: list[bool] = []
+        for text in texts:
+            await check_waiting(request, deadline, self._limits.late)
+            segmented.append(await self._segment(text, options.glossary, body.prefixes))
+            tokens.append(_count_tokens(segmented[-1]))
+            missing.append(_explain_missing_attention(segmented[-1]))
+            attends.append(body.attention and not missing[-1])
+            self._limits.check_work(tokens, attends, options.search_work, options.quality_work)
         if self.is_stopping:
             raise unavailable(STOPPING)
         items = [
@@ -197,26 +200,22 @@ class Service:
         self._limits.check_lengths([body.text, *begin])
         glossary = choose_glossary(self._translator.glossaries, body.glossary)
         prefixes = {body.sentence: "".join(begin)}
-        [text] = await self._segment([body.text], glossary, prefixes)
+        text = await self._segment(body.text, glossary, prefixes)
         for number, segment in enumerate(text.segments):
             if segment.full_text == body.sentence:
                 return text, number
         raise HTTPException(422, "sentence must be a sentence of text: see `sentences`")
 
     async def _segment(
-        self, texts: Sequence[str], glossary: Glossary | None, prefixes: Mapping[str, str]
-    ) -> list[SegmentedText]:
-        """Return the segments of each text: see `SegmentTranslator.segment`.
+        self, text: str, glossary: Glossary | None, prefixes: Mapping[str, str]
+    ) -> SegmentedText:
+        """Return the segments of a text: see `SegmentTranslator.segment`.
 
         Raises:
             HTTPException: 422 if a prefix is too long.
         """
-
-        def segment() -> list[SegmentedText]:
-            return [self._translator.segment(text, glossary, prefixes) for text in texts]
-
         try:
-            return await asyncio.to_thread(segment)
+            return await asyncio.to_thread(self._translator.segment, text, glossary, prefixes)
         except UserError as error:
             raise HTTPException(422, str(error)) from None
 
@@ -315,6 +314,11 @@ def _sentence_events(
         emit("sentence", content | {"translation": translations[0].text})
 
     return deliver
+
+
+def _count_tokens(text: SegmentedText) -> int:
+    """Return how many tokens of a text are translated."""
+    return sum(len(segment.ids) for segment in text.segments if not segment.is_copied)
 
 
 def _explain_missing_attention(text: SegmentedText) -> str:

@@ -16,6 +16,7 @@ from nmt.serving.problems import CLIENT_CLOSED, unavailable
 
 STOPPING = "the service is stopping"
 FULL = "too much work is waiting already: try again soon"
+_HUNG_UP = "the client hung up"
 Computed = TypeVar("Computed")
 
 
@@ -28,6 +29,23 @@ def explain_refusal() -> Iterator[None]:
         raise unavailable(FULL) from None
     except ClosedError:
         raise unavailable(STOPPING) from None
+
+
+async def check_waiting(request: Request, deadline: float, late: str) -> None:
+    """Check that a client still waits for an answer, between steps that cannot be cancelled.
+
+    Args:
+        request: the request, whose client may hang up.
+        deadline: seconds of the monotonic clock.
+        late: error message after the deadline.
+
+    Raises:
+        HTTPException: 503 with ``late``, or the client hung up.
+    """
+    if await request.is_disconnected():
+        raise HTTPException(CLIENT_CLOSED, _HUNG_UP)
+    if monotonic() > deadline:
+        raise unavailable(late)
 
 
 async def wait_for(
@@ -59,7 +77,7 @@ async def wait_for(
                 raise HTTPException(500, failure)
             return answer.result()
         if disconnected.done():
-            raise HTTPException(CLIENT_CLOSED, "the client hung up")
+            raise HTTPException(CLIENT_CLOSED, _HUNG_UP)
         raise unavailable(late)
     finally:
         disconnected.cancel()

@@ -76,6 +76,21 @@ def test_long_texts_are_cut_after_sentences_then_clauses_then_words(tokenizer: T
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
+def test_where_a_text_is_cut_is_found_in_the_words_that_fit(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, encoded = tokenizer.encode, []
+
+    def record(texts: Sequence[str]) -> list[np.ndarray]:
+        encoded.extend(texts)
+        return encode(texts)
+
+    monkeypatch.setattr(tokenizer, "encode", record)
+    parts = cut(tokenizer, 10, "xkqz " * 200)
+    assert len(parts) == 100  # of two words each
+    assert len(encoded) < 7 * len(parts)
+
+
 def test_a_word_longer_than_the_room_is_cut_too(tokenizer: Tokenizer) -> None:
     segments = cut(tokenizer, 7, "z" * 50)
     assert max(map(len, segments)) == 7

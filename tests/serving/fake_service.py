@@ -79,6 +79,9 @@ class FakeTranslator:
         self.decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
         self.asked: list[tuple[str, str, int]] = []  # alternatives: sentence, prefix, count
+        self.segmented: list[str] = []
+        self.segment_gate = threading.Event()
+        self.segment_gate.set()
         self.started = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
@@ -103,6 +106,8 @@ class FakeTranslator:
         glossary: Glossary | None = None,
         prefixes: Mapping[str, str] = MappingProxyType({}),
     ) -> SegmentedText:
+        self.segmented.append(text)
+        assert self.segment_gate.wait(SOON)
         segments = (
             Segment(
                 np.zeros(len(part), np.int32),
@@ -397,6 +402,7 @@ def serving(
     finally:
         if isinstance(translator, FakeTranslator):
             translator.gate.set()
+            translator.segment_gate.set()
             translator.attention_gate.set()
         server.should_exit = True
         thread.join(SOON)

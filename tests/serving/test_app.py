@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from nmt.errors import UserError
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.serving import service as service_module
+from nmt.serving import waiting
 from nmt.serving.segments import SegmentTranslator
 
 
@@ -680,6 +682,13 @@ def test_work_is_tokens_times_beam_and_too_much_of_it_is_refused() -> None:
         ]
 
 
+def test_texts_beyond_the_work_allowed_are_not_segmented() -> None:
+    with serving(max_work=64) as running:
+        running.translator.segmented.clear()
+        assert running.post({"text": ["aaaa", "bbbb", "cccc", "dddd"], "beam": 8}).status == 413
+        assert running.translator.segmented == ["aaaa", "bbbb", "cccc"]
+
+
 def test_unknown_paths_and_methods(service: Running) -> None:
     for path in ("/nowhere", "/translate/", "/docs", "/redoc", "/../etc/passwd", "//"):
         answer = service.ask("GET", path)
@@ -828,6 +837,33 @@ def test_an_answer_that_takes_too_long() -> None:
             running.translator.gate.set()
         assert running.translate("next") == [[{"text": "NEXT"}]]
         assert [texts for texts, _ in running.translator.calls] == [["slow"], ["next"]]
+
+
+def test_texts_are_not_segmented_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as running:
+        segmented = running.translator.segmented
+        segmented.clear()
+        clock = waiting.monotonic
+        monkeypatch.setattr(waiting, "monotonic", lambda: math.inf if segmented else clock())
+        answer = running.post({"text": ["first", "second"]})
+        assert answer.status == 503
+        assert answer.json == {"error": f"no answer within {SOON} seconds"}
+        assert segmented == ["first"]
+
+
+def test_texts_of_a_client_that_hung_up_are_not_segmented() -> None:
+    body = b'{"text": ["first", "second"]}'
+    gone = 'nmt_requests_total{path="/translate",status="499"}'
+    with serving() as running:
+        running.translator.segmented.clear()
+        running.translator.segment_gate.clear()
+        client = connected(running, head(len(body)) + body)
+        until(lambda: bool(running.translator.segmented))
+        client.close()
+        until(lambda: not running.connections)
+        running.translator.segment_gate.set()
+        until(lambda: running.measured(gone) == 1)
+        assert running.translator.segmented == ["first"]
 
 
 def test_a_full_queue_refuses_until_there_is_room() -> None:
