@@ -24,12 +24,12 @@ from nmt.inference.sentence_reading import SentenceReader, has_words
 from nmt.inference.spelling import Speller, Spelling
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
-from nmt.text.cleaning import JOINERS, clean_text, replace_surrogates
+from nmt.text.cleaning import clean_text, replace_surrogates
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.dates import DateWriter
 from nmt.text.final_marks import OTHER_STOPS
 from nmt.text.marked import MarkedText
-from nmt.text.scripts import UNKNOWN_LANGUAGE, extends_character
+from nmt.text.scripts import UNKNOWN_LANGUAGE, character_ends
 from nmt.text.sentences import CLOSING, split_label, split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS, SlottedText
@@ -269,7 +269,8 @@ class Segmenter:
             # No room for the context: without it, the sentence may stay in one piece.
             sentence = sentence._replace(context="")
             [ids] = self._tokenizer.encode([sentence.tag + sentence.spelling.text])
-        if len(ids) <= self.max_tokens or sentence.is_copied:
+        is_too_long = len(ids) > self.max_tokens
+        if sentence.is_copied or not (is_too_long or self._lacks_slots(sentence)):
             before = self._count_before(sentence)
             return [
                 Segment(
@@ -289,7 +290,7 @@ class Segmenter:
             brackets = sentence.brackets
             given = brackets.insertions.insert(brackets.text)
             text = self._reader.read(given, takes_brackets=False).text
-        if not self._has_warned:
+        if is_too_long and not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "
                 "translated in one go: such texts are translated in segments",
@@ -301,14 +302,23 @@ class Segmenter:
             Segment(
                 np.concatenate([tag, ids]),
                 *slotted,
-                case=sentence.case,
-                is_copied=is_copied,
+                space,
+                sentence.case,
+                is_copied,
                 spelling=self._speller.spell(slotted.text),
                 dates=self._reader.dates,
             )
-            for slotted, ids, is_copied in self._parts(text, self.max_tokens - len(tag))
+            for space, slotted, ids, is_copied in self._parts(text, self.max_tokens - len(tag))
         ]
-        return [replace(segments[0], space=sentence.space), *segments[1:]]
+        segments[0] = replace(segments[0], space=sentence.space)
+        return [*(replace(part, continues=True) for part in segments[:-1]), segments[-1]]
+
+    def _lacks_slots(self, sentence: _Sentence) -> bool:
+        """Whether a sentence has more kept spans than there are slots."""
+        slots = len(self._slots)
+        if not slots or len(sentence.slotted.values) < slots:
+            return False
+        return len(self._reader.find_spans(sentence.text)) > slots
 
     def _count_before(self, sentence: _Sentence) -> int:
         """Return the number of tokens of a context and a tag before it; 0 without a context."""
@@ -317,8 +327,11 @@ class Segmenter:
         [ids] = self._tokenizer.encode([(sentence.tag + sentence.context).rstrip()])
         return len(ids)
 
-    def _parts(self, text: str, room: int) -> Iterator[tuple[SlottedText, np.ndarray, bool]]:
-        """Yield the parts of a text, their ids, at most ``room``, and whether they are copied."""
+    def _parts(self, text: str, room: int) -> Iterator[tuple[str, SlottedText, np.ndarray, bool]]:
+        """Yield the parts of a text: the space before each, its ids, and whether it is copied.
+
+        They have at most ``room`` ids.
+        """
         spans = self._reader.find_spans(text) if self._slots else []
         width = _WINDOW * room
         begin = 0
@@ -329,17 +342,19 @@ class Segmenter:
             if limit < len(text) or not self._fits(window, room):
                 end = self._longest_fit(window, room)
             part = window[:end].strip()
+            space = " " if text[:begin].endswith(" ") else ""
             part_spans = self._reader.find_spans(part)
             slotted, ids = self._reader.insert_slots(part, part_spans), self._encode(part)
             begin += end
             is_copied = not has_words(part, part_spans, self._reader.dates)
             if len(ids) <= room or is_copied:
-                yield slotted, ids, is_copied
+                yield space, slotted, ids, is_copied
                 continue
             # Only a single character, or a span without a slot, can have more tokens than fit.
             for first in range(0, len(ids), room):
                 text_of_part = "" if first else part
-                yield SlottedText(text_of_part, ()), ids[first : first + room], False
+                yield space, SlottedText(text_of_part, ()), ids[first : first + room], False
+                space = ""
 
     def _longest_fit(self, text: str, room: int) -> int:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
@@ -352,7 +367,7 @@ class Segmenter:
             for end in reversed(ends[: len(fitting)]):
                 if self._fits(text[:end], room):
                     return end
-        ends = self._drop_inner(_character_ends(text), text)
+        ends = self._drop_inner(character_ends(text), text)
         too_long = bisect_left(ends, True, key=lambda end: not self._fits(text[:end], room))
         return ends[max(too_long - 1, 0)]
 
@@ -364,6 +379,9 @@ class Segmenter:
         return [end for end in ends if _skip_span(end, spans) == end]
 
     def _fits(self, text: str, room: int) -> bool:
+        """Whether a part of a text has few enough tokens and kept spans."""
+        if self._slots and len(self._reader.find_spans(text.strip())) > len(self._slots):
+            return False
         return len(self._encode(text)) <= room
 
     def _encode(self, text: str) -> np.ndarray:
@@ -380,12 +398,3 @@ def _skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:
     """Return an index, or the end of the span that it is inside of."""
     number = bisect_left(spans, (at, 0)) - 1  # the last span that begins before it
     return max(at, spans[number][1]) if number >= 0 else at
-
-
-def _character_ends(text: str) -> list[int]:
-    """Return the ends of all characters; marks and joined characters belong to the one before."""
-    return [
-        end
-        for end in range(1, len(text) + 1)
-        if end == len(text) or not (extends_character(text[end]) or text[end - 1] in JOINERS)
-    ]

@@ -54,6 +54,7 @@ class Segment:
     tags: tuple[tuple[str, str], ...] = ()
     aligns_tags: bool = False  # whether the places of the tags depend on the alignment of words
     dates: DateWriter = NO_DATES  # writes kept spans that are dates
+    continues: bool = False  # whether it is a part of a sentence that the next segment continues
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -89,6 +90,15 @@ class Segment:
             return False
         spelled = self.text if self.spelling is None else self.spelling.text
         return len(find_commas(spelled)) == len(find_commas(translation))
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether it is no whole sentence, so that no full stop is added to its translation.
+
+        It is a heading in capitals, in brackets, or a part that the next segment continues.
+        """
+        is_in_brackets = self.space.endswith(("(", "["))
+        return self.case is not LetterCase.ORDINARY or is_in_brackets or self.continues
 
     def begin_with(self, prefix: str, *, ends_word: bool = False) -> Segment:
         """Return a segment whose translation begins with a prefix, but for tags and brackets.
@@ -225,10 +235,7 @@ class SegmentWriter:
         begin = prefix.find_end(text)
         text = text[:begin] + self._write_case(segment, text[begin:])
         if len(text) > begin:
-            is_heading = segment.case is not LetterCase.ORDINARY or segment.space.endswith(
-                ("(", "[")
-            )
-            text = copy_final_marks(segment.text, text, is_heading=is_heading)
+            text = copy_final_marks(segment.text, text, is_fragment=segment.is_fragment)
             text = _cut_dot_after_sign(segment, text)
         if count:
             written = segment.dates.remove_articles(segment.text, text[begin:], segment.spans)

@@ -56,7 +56,7 @@ def simplify_marks(marks: str) -> str:
     return next((mark for mark in "?!" if mark in marks), ".")
 
 
-def copy_final_marks(source: str, translation: str, *, is_heading: bool = False) -> str:
+def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False) -> str:
     """Return a translation with the final marks of its source, if they say more than its own.
 
     A question stays one. A translation that ends with a mark of another script, or with one inside
@@ -65,12 +65,13 @@ def copy_final_marks(source: str, translation: str, *, is_heading: bool = False)
     Args:
         source: the source.
         translation: its translation.
-        is_heading: whether the source is a heading: without a mark, its translation has no dot.
+        is_fragment: whether the source is no whole sentence, such as a heading: without a mark, its
+            translation has no dot.
     """
     _, marks = split_final_marks(source)
     text, own = split_final_marks(translation)
     simple = simplify_marks(marks)
-    if is_heading and not marks and own == "." and not _ABBREVIATION.search(translation):
+    if is_fragment and not marks and own == "." and not _ABBREVIATION.search(translation):
         return text
     has_words = any(map(str.isalnum, text))
     if marks == simple or not has_words or _ENDED.search(translation):

@@ -72,6 +72,15 @@ def extends_character(sign: str) -> bool:
     return category(sign)[0] == "M" or sign in JOINERS
 
 
+def character_ends(text: str) -> list[int]:
+    """Return the ends of all characters; marks and joined characters belong to the one before."""
+    return [
+        end
+        for end in range(1, len(text) + 1)
+        if end == len(text) or not (extends_character(text[end]) or text[end - 1] in JOINERS)
+    ]
+
+
 def is_unspaced(language: str) -> bool:
     """Whether a language, a BCP 47 tag, is written without spaces between words."""
     return primary_subtag(language) in _UNSPACED_LANGUAGES

@@ -75,9 +75,9 @@ def test_a_translation_ends_as_its_source(source: str, translation: str, expecte
 
 
 def test_a_heading_without_a_mark_gets_no_dot() -> None:
-    assert copy_final_marks("MI CASA", "MY HOUSE.", is_heading=True) == "MY HOUSE"
-    assert copy_final_marks("MI CASA.", "MY HOUSE.", is_heading=True) == "MY HOUSE."
-    assert copy_final_marks("A LAS 5", "AT 5 P.M.", is_heading=True) == "AT 5 P.M."
+    assert copy_final_marks("MI CASA", "MY HOUSE.", is_fragment=True) == "MY HOUSE"
+    assert copy_final_marks("MI CASA.", "MY HOUSE.", is_fragment=True) == "MY HOUSE."
+    assert copy_final_marks("A LAS 5", "AT 5 P.M.", is_fragment=True) == "AT 5 P.M."
     assert copy_final_marks("Mi casa", "My house.") == "My house."
 
 
