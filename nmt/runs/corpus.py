@@ -14,7 +14,7 @@ from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.evaluation_sets import read_test_pairs
 from nmt.data.languages import are_variants
-from nmt.data.mixture import to_source_view
+from nmt.data.mixture import list_weights, to_source_view
 from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.errors import UserError
@@ -28,7 +28,9 @@ def make_corpus_record(corpus: Corpus) -> dict[str, Any]:
     if isinstance(corpus, PreparedCorpus):
         digests = {TRAIN: str(corpus.manifest["digest"])}
     else:
-        digests = {TRAIN: _digest(corpus.train)}
+        weights = list_weights(corpus.mixture)
+        more = [] if weights is None else [weights.tobytes().hex()]
+        digests = {TRAIN: _digest(corpus.train, *more)}
     digests |= {name: _digest(pairs) for name, pairs in splits.items()}
     return {
         "lines": corpus.lines,
@@ -40,8 +42,8 @@ def make_corpus_record(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _digest(pairs: Sequence[Pair]) -> str:
-    return digest_texts([text for pair in pairs for text in pair])
+def _digest(pairs: Sequence[Pair], *more: str) -> str:
+    return digest_texts([text for pair in pairs for text in pair], *more)
 
 
 def read_tests(

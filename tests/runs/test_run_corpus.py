@@ -205,6 +205,17 @@ def test_a_corpus_that_has_changed_is_said(
     assert (warning in messages) == changed
 
 
+def test_changed_weights_of_pairs_are_a_change_of_the_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.tsv"
+    path.write_text("sol\tsun\t1\nluna\tmoon\t0.5\n")
+    run = make_run(tmp_path, configure(path=str(path), columns=[0, 1, 2]))
+    run.write_corpus_record(make_corpus_record(corpus_of(run)))
+    path.write_text("sol\tsun\t1.0\nluna\tmoon\t0.50\n")
+    assert not has_corpus_changed(run, corpus_of(run))
+    path.write_text("sol\tsun\t1\nluna\tmoon\t0.25\n")
+    assert has_corpus_changed(run, corpus_of(run))
+
+
 def test_a_run_keeps_the_hash_of_its_archive_and_goes_on_without_one(tmp_path: Path) -> None:
     path = tmp_path / "pairs.zip"
     path.write_bytes(zipped(SPA_ENG))
