@@ -64,9 +64,18 @@ def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> Non
 
 
 def write_tokenizer(config: PreparationConfig, split_folders: Sequence[Path], folder: Path) -> None:
-    """Train the tokenizer on the samples of all shards."""
+    """Train the tokenizer on the samples of all shards.
+
+    Raises:
+        UserError: they are empty, or the vocabulary is too small.
+    """
     lines = (line for path in split_folders for line in read_gzip(path / SAMPLE_FILE))
     pairs = [Pair(*line.split("\t")) for line in lines]
+    if not pairs:
+        raise UserError(
+            f"prepare.tokenizer_lines={config.prepare.tokenizer_lines} drew no line: raise it, and "
+            "name another folder"
+        )
     texts = list_texts(config.tokenizer, pairs)
     train_and_save(folder, config.tokenizer, texts, list_tags(config.data))
     SourceWords.count(pair.source for pair in pairs).save(folder)

@@ -13,7 +13,7 @@ from nmt.config.sources import list_paths
 from nmt.data.caching import digest_texts
 from nmt.data.corpus import EvaluationSet
 from nmt.data.opening import matching_files
-from nmt.data.prepared import BEGUN_FILE
+from nmt.data.prepared import BEGUN_FILE, SHARDS, TOKENIZER
 from nmt.errors import UserError
 from nmt.files import digest_file, write_json
 from nmt.preparing.files import read_json
@@ -36,6 +36,8 @@ def record_inputs(
 ) -> None:
     """Record the inputs in a new folder; in one that has them, check that they are the same.
 
+    Keys of the tokenizer may change until it is trained.
+
     Raises:
         UserError: an input has changed, or the folder holds other files.
     """
@@ -57,14 +59,18 @@ def record_inputs(
         return
     recorded = read_json(path)
     described = recorded.pop("files")
-    for key in current | recorded:
-        if current.get(key) != recorded.get(key):
+    is_encoded = any((folder / name).exists() for name in (TOKENIZER, SHARDS))
+    changed = [key for key in current | recorded if current.get(key) != recorded.get(key)]
+    for key in changed:
+        if is_encoded or not key.startswith("tokenizer."):
             _refuse(
                 folder, f"was begun with {key}={recorded.get(key)}, and not with {current.get(key)}"
             )
     for name in files | described:
         if name not in files or not _is_unchanged(files[name], described.get(name)):
             _refuse(folder, f"was begun before {name} changed")
+    if changed:  # only the tokenizer, which is not trained yet
+        write_json(path, current | {"files": described})
 
 
 def _refuse(folder: Path, reason: str) -> NoReturn:

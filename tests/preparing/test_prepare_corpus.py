@@ -460,6 +460,22 @@ def test_a_refused_preparation_leaves_no_trace(tmp_path: Path) -> None:
     assert prepared(plan(tmp_path, singles(40))).rejected == {}
 
 
+def test_the_tokenizer_may_change_until_it_is_trained(tmp_path: Path) -> None:
+    pairs = singles(30)
+    message = complaint(plan(tmp_path, pairs, vocabulary_size=20))
+    assert message.startswith("tokenizer.vocabulary_size=20 is too small")
+    corpus = prepared(plan(tmp_path, pairs, vocabulary_size=300))
+    assert corpus.load_tokenizer().vocabulary_size == 300
+    assert "begun with tokenizer.vocabulary_size=300, and not with 400" in complaint(
+        plan(tmp_path, pairs, vocabulary_size=400)
+    )
+
+
+def test_a_sample_without_lines_is_refused(tmp_path: Path) -> None:
+    message = complaint(plan(tmp_path, singles(3000), tokenizer_lines=2, shard_lines=3000))
+    assert message.startswith("prepare.tokenizer_lines=2 drew no line: raise it")
+
+
 def test_groups_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"pairs\.group_column is for corpora that fit into memory"):
         plan(tmp_path, singles(30), group_column=1)
