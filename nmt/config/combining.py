@@ -82,6 +82,12 @@ def combine_for_resume(
                 "to change it"
             )
         _check_source_exists(key, combined.data.sources, folder)
+        test = key.removeprefix("data.tests.")
+        if test != key and test not in combined.data.tests:
+            raise UserError(
+                f"{folder} has no test set '{test}': score other pairs with nmt.evaluate --source "
+                "FILE --reference FILE"
+            )
         OmegaConf.update(combined, key, value)
     _keep_update_size(combined.training, stored.training, keys)
     combined.training.resume = str(folder)
@@ -215,9 +221,10 @@ def _keep_batches(training: DictConfig, stored: TrainingConfig, keys: Sequence[s
 
 
 def _list_overridden_keys(overrides: Sequence[str]) -> list[str]:
-    """Return the key or group that each override sets."""
+    """Return the key or group that each override sets; those of Hydra are left out."""
     parsed = OverridesParser.create().parse_overrides(list(overrides))
-    return [override.get_key_element().lstrip("+") for override in parsed]
+    keys = [override.get_key_element().lstrip("+") for override in parsed]
+    return [key for key in keys if not key.startswith("hydra.")]
 
 
 def _check_source_exists(key: str, sources: DictConfig, folder: Path | str) -> None:

@@ -215,7 +215,7 @@ def check_data(config: DataConfig) -> None:
                 f"data.tests: invalid name '{name}': use letters, digits and _, but not "
                 f"{', '.join(SPLITS)}"
             )
-        if not path:
+        if not path or not isinstance(path, str):  # OmegaConf accepts lists here
             raise UserError(f"data.tests.{name} needs a file of pairs, or a run")
     if not any(source.is_training for source in config.sources.values()):
         raise UserError("data.sources has no training data: give a source split=shares or train")

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from nmt.config.checks import check_value, one_of
-from nmt.config.data import guess_languages, pass_on
+from nmt.config.data import StageConfig, guess_languages, pass_on
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig, check_preparation
 from nmt.config.schema import GROUPS, SOURCES, Config, check_config, list_keys
@@ -195,7 +195,12 @@ def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
     key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # without list indices
     reason = str(error.msg or error).splitlines()[0]
     if not isinstance(error, ConfigAttributeError | ConfigKeyError):
+        if "is not a ListConfig" in reason:
+            return f"{key} must be a list, as in {key}=[VALUE]"
         return f"configuration key '{key}': {reason}" if key else reason
+    if error.object_type is StageConfig:  # an item of a list has no full key
+        hint = suggest(key, map(str, cast(Any, error.parent_node)))
+        return f"data.stages: unknown key '{key}'{hint}"
     for kind, model in MODEL_CONFIGS.items():
         if key in (f"model.{item.name}" for item in fields(model)):
             return f"configuration key '{key}' needs model.kind={kind}: choose such a model"

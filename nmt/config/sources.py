@@ -222,6 +222,10 @@ def _check_files(config: DataConfig, name: str) -> None:
             f"{source_key(name, 'path')}={source.path}: give a file of pairs, or two aligned "
             "files, source then target"
         )
+    if len(set(paths)) < len(paths):
+        raise UserError(
+            f"{source_key(name, 'path')}={','.join(paths)}: source and target are the same file"
+        )
     if source.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", source.sha256):
         raise UserError(
             f"{source_key(name, 'sha256')} must be the 64 hexadecimal digits that "

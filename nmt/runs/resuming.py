@@ -97,19 +97,24 @@ def _resolve_runs(config: Config) -> Config:
 
     The link to the latest run soon points to the run that has this configuration.
     """
-    data = config.data
-    tests = {name: _follow_link(where) for name, where in data.tests.items()}
+    data, runs_dir = config.data, config.runs_dir
+    tests = {name: _follow_link(runs_dir, where) for name, where in data.tests.items()}
     sources = {
-        name: source if source.run is None else replace(source, run=_follow_link(source.run))
+        name: replace(source, run=source.run and _follow_link(runs_dir, source.run))
         for name, source in data.sources.items()
     }
     return replace(config, data=replace(data, tests=tests, sources=sources))
 
 
-def _follow_link(name: str) -> str:
-    path = Path(name).expanduser()
+def _follow_link(runs_dir: str, name: str) -> str:
+    path = _locate(runs_dir, name).expanduser()
     return str(path.resolve()) if path.is_symlink() and path.is_dir() else name
 
 
 def _open(runs_dir: str, name: str) -> RunFolder:
-    return RunFolder.open(Path(runs_dir, name) if name == LATEST else Path(name))
+    return RunFolder.open(_locate(runs_dir, name))
+
+
+def _locate(runs_dir: str, name: str) -> Path:
+    """Return the path of a run; the latest one is named without its folder."""
+    return Path(runs_dir, name) if name == LATEST else Path(name)

@@ -163,6 +163,17 @@ def test_files_of_several_sources_may_have_moved(tmp_path: Path) -> None:
     assert message == f"{run.path} has no source 'verse'; did you mean 'verses'?"
 
 
+def test_a_test_set_cannot_be_added_to_a_resumed_run(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one", *TSV, "data.tests.news=a.tsv")
+    message = complaint(lambda: run.resume("data.tests.talks=b.tsv"))
+    assert message.startswith(f"{run.path} has no test set 'talks': score other pairs with nmt.")
+
+
+def test_keys_of_hydra_are_none_of_the_run(run: Run) -> None:
+    config = compose_config([f"training.resume={run.path}", f"hydra.searchpath=[{run.path}]"])
+    assert differences(run.config, config) == {"training.resume": str(run.path)}
+
+
 def test_a_resumed_run_writes_rejected_lines_only_where_an_override_says(tmp_path: Path) -> None:
     """Its folder may be untrusted, and name any file."""
     run = Run(tmp_path / "runs" / "one", *TSV, "data.rejected_file=precious.txt")

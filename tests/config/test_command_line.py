@@ -46,6 +46,10 @@ pytestmark = pytest.mark.xdist_group("configurations")
             "data=my.tsv",
             "unknown data 'my.tsv'; a file of pairs is chosen as data=files data.train=my.tsv",
         ),
+        (
+            "data.stages=[{steps: 5, typo: 3}]",
+            "data.stages: unknown key 'typo'; choose from: minutes, plateau, share, steps, weights",
+        ),
     ],
 )
 def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
@@ -62,7 +66,9 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
         ("training.learning_rate=[1,2]", ["configuration key 'training.learning_rate'"]),
         ("model.d_model=null", ["configuration key 'model.d_model'"]),
         ("seed=1.5", ["configuration key 'seed'"]),
-        ("training.row_lengths=64", ["configuration key 'training.row_lengths'"]),
+        ("training.row_lengths=64", ["training.row_lengths must be a list, as in training.row_"]),
+        ("training.probes=hola", ["training.probes must be a list, as in training.probes=[VALUE]"]),
+        ("data.sources.written.columns=3", ["data.sources.written.columns must be a list"]),
         ("training.row_lengths=[64,abc]", ["configuration key 'training.row_lengths", "abc"]),
         ("data.columns=[a,b]", ["data.columns=['a', 'b']: no source of data=phrasebook reads it"]),
         ("model.d_model.x=1", ["model.d_model"]),

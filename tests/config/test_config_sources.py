@@ -241,6 +241,10 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             ["data.dev=a", "data.sources.dev={kind: files, path: b}"],
             "data.dev=a: there is a source 'dev' already",
         ),
+        (
+            ["data=files", "data.train=[a.es,a.es]", *LANGUAGES],
+            "data.train=a.es,a.es: source and target are the same file",
+        ),
         (["data=files", *LANGUAGES], "data=files needs data.train=FILE"),
         (
             ["data.sources.turned={kind: same, of: writen}"],

@@ -168,6 +168,12 @@ def test_a_key_that_was_pushed_in_is_refused(override: str, key: str, suggestion
     assert suggestion in message
 
 
+def test_a_test_set_is_one_file() -> None:
+    message = "data.tests.news needs a file of pairs, or a run"
+    for value in ("[a.es,a.en]", ""):
+        assert complaint(lambda value=value: configured(f"data.tests.news={value}")) == message
+
+
 def test_a_key_that_was_taken_out_is_missed() -> None:
     assert "seed" in complaint(lambda: configured("~seed"))
     assert "data." in complaint(lambda: configured("~data"))

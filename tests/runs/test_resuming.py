@@ -21,13 +21,14 @@ def trial(*overrides: str) -> dict[str, Any]:
     return values
 
 
-def test_links_to_runs_become_the_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_links_to_runs_become_the_runs(tmp_path: Path, has_folder: bool) -> None:
     """The link to the latest run points elsewhere as soon as training starts."""
     (tmp_path / "one").mkdir()
-    link = tmp_path / "latest"
-    link.symlink_to("one")
+    (tmp_path / "latest").symlink_to("one")
+    link = tmp_path / "latest" if has_folder else "latest"
     config = job(
-        *(*LATER, *SOURCE, f"+data.sources.more.run={link}"),
+        *(*LATER, *SOURCE, f"+data.sources.more.run={link}", f"runs_dir={tmp_path}"),
         *(f"+data.tests.general={link}", "+data.tests.table=held_out.tsv"),
     )
     run = str((tmp_path / "one").resolve())
