@@ -12,6 +12,7 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.config.data import list_reserved, list_tags
+from nmt.config.sources import source_key
 from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
 from nmt.data.contexts import remove_contexts
@@ -157,7 +158,13 @@ def _plan_stage(
 ) -> BatchPlan:
     pairs = _fit_contexts(config, list_pairs(mixture), tokenizer)
     encoded = load_encoded(pairs, tokenizer, Path(config.cache_dir))
-    encoded.weights = list_weights(mixture)
+    weights = encoded.weights = list_weights(mixture)
+    if weights is not None and not weights.any():
+        name = next(source.name for source in mixture if source.weights)
+        raise UserError(
+            f"{source_key(name, 'columns')}: every pair to train on has weight 0, so that nothing "
+            "is learned: raise some weights, or leave out the third column"
+        )
     return _check_not_empty(config, _plan_batches(config, encoded, noise))
 
 

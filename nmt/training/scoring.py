@@ -89,16 +89,17 @@ def fit_confidence(session: Session, corpus: Corpus) -> None:
 
 
 def _copy_confidence(session: Session) -> bool:
-    """Copy confidence and lexicon of the run that it started from; return whether there are any."""
+    """Copy confidence and lexicon of the run that it started from; False: it has no confidence."""
     start = Path(str(session.config.training.start_from))
     try:
-        parts = [Lexicon.load(start), QualityModel.load(start)]
+        lexicon, quality = Lexicon.load(start), QualityModel.load(start)
     except UserError as error:
         session.console.print(f"no confidence: {error}")
         return False
-    for part in parts:
-        if part is not None:
-            part.save(session.folder.path)
-    if any(parts):
-        session.console.print(f"the confidence is that of {start}")
-    return any(parts)
+    if quality is None:
+        return False
+    quality.save(session.folder.path)
+    if lexicon is not None:
+        lexicon.save(session.folder.path)
+    session.console.print(f"the confidence is that of {start}")
+    return True

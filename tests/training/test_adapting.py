@@ -76,6 +76,7 @@ def test_it_begins_with_the_weights_the_tokenizer_and_the_sizes(
     console = Console(file=shown, width=300)
     run = adapt(shop, general, STILL, "model.dropout=0.2", console=console)
     assert f"starting from the weights of {general.path}" in shown.getvalue()
+    assert "the confidence is that of" not in shown.getvalue()  # that run has a lexicon only
     expected, weights = best_weights(general), best_weights(run)
     for name, array in expected.items():
         np.testing.assert_allclose(weights[name], array, atol=1e-6, err_msg=name)

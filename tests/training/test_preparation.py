@@ -176,6 +176,18 @@ def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:
     assert plan_dev(config, CORPUS, tokenizer) is None
 
 
+def test_pairs_without_weight_are_not_trained_on(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    tokenizer = prepare_tokenizer(config, CORPUS, console())
+    source = replace(MIXTURE[0], weights=[0.0] * len(TRAIN))
+    corpus = replace(CORPUS, mixture=(source,))
+    message = complaint(lambda: plan_training(config, corpus, tokenizer))
+    assert message.startswith("data.columns: every pair to train on has weight 0")
+    both = replace(corpus, mixture=(source, *MIXTURE))
+    [batches] = plan_training(config, both, tokenizer)
+    assert batches.pairs == 80
+
+
 def test_tags_of_sources_are_pieces_of_the_tokenizer(tmp_path: Path) -> None:
     """Of the same texts, another tokenizer than without them."""
     config = tiny(tmp_path)
