@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,9 @@ from nmt.data.filtering import (
     CORRECTED,
     DUPLICATE,
     HELD_OUT,
-    INVALID_WEIGHT,
     choose_length_ratio,
-    clean_pair,
-    filter_line,
+    clean_line,
     find_superseded,
-    parse_weight,
     read_head,
 )
 from nmt.data.language_check import check_languages
@@ -90,6 +88,7 @@ class CorpusFilter:
         lines_before, rejected_before = self.lines, self.rejected.copy()
         rows = self._measure_source(name, rows)
         ratio = self.length_ratios.get(name, 1.0)
+        clean = partial(clean_line, config=self._config, source=source, length_ratio=ratio)
         previous = ContextReader(self._config, source)
         has_contexts = source.ordered and self._config.context > 0
         contexts = self.contexts.setdefault(name, {})
@@ -97,12 +96,12 @@ class CorpusFilter:
         superseded: set[int] = set()  # indices of rows
         if source.kind == TRANSLATIONS:
             rows = iter(all_rows := list(rows))
-            superseded = find_superseded(all_rows, lambda line: self._clean(line, source, ratio))
+            superseded = find_superseded(all_rows, clean)
         for index, row in enumerate(rows):
             line = parse_row(row)
             context = previous.read(line)
             self.lines += 1
-            pair = self._clean(line, source, ratio)
+            pair = clean(line)
             if isinstance(pair, Pair):
                 pair = self._judge(pair, source, accepted, is_superseded=index in superseded)
             if not isinstance(pair, Pair):
@@ -125,14 +124,6 @@ class CorpusFilter:
         lines = self.lines - lines_before
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs
-
-    def _clean(self, line: Line, source: SourceConfig, ratio: float) -> Pair | str:
-        """Return the cleaned pair of a line, or why it is rejected, whatever the other lines."""
-        # Dev and test files are only cleaned, so that scores on them stay comparable.
-        pair = filter_line(line, self._config, ratio) if source.is_training else clean_pair(line)
-        if isinstance(pair, Pair) and source.has_weights and parse_weight(line.weight) is None:
-            return INVALID_WEIGHT
-        return pair
 
     def _judge(
         self, pair: Pair, source: SourceConfig, accepted: Set[Pair], *, is_superseded: bool

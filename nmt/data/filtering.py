@@ -12,7 +12,7 @@ from nmt.data.splitting import Pair
 from nmt.text.cleaning import JOINERS, clean_text
 
 if TYPE_CHECKING:
-    from nmt.config import DataConfig
+    from nmt.config import DataConfig, SourceConfig
 
 _MAX_WEIGHT = 3.4e38  # of a float32
 # Reasons that other modules give; they appear in corpus.json and in the file of rejected lines.
@@ -96,6 +96,18 @@ def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | s
     return "length ratio" if differ_in_length(*pair, length_ratio, *limits) else pair
 
 
+def clean_line(
+    line: Line, config: DataConfig, source: SourceConfig, length_ratio: float
+) -> Pair | str:
+    """Return the pair of a line of a source, or why it is rejected, whatever the other lines.
+
+    Dev and test files are only cleaned, so that scores on them stay comparable.
+    """
+    pair = filter_line(line, config, length_ratio) if source.is_training else clean_pair(line)
+    is_invalid = source.has_weights and not _is_weight(line.weight)
+    return INVALID_WEIGHT if is_invalid and isinstance(pair, Pair) else pair
+
+
 def find_superseded(rows: Sequence[Row], clean: Callable[[Line], Pair | str]) -> set[int]:
     """Return the indices of rows whose source has another translation in a later row.
 
@@ -132,10 +144,9 @@ def differ_in_length(
     return long - short > margin and long > max_ratio * short
 
 
-def parse_weight(text: str) -> float | None:
-    """Return the weight of a pair; None if it is not a float32 number of at least 0."""
+def _is_weight(text: str) -> bool:
+    """Whether a text is a float32 number of at least 0."""
     try:
-        weight = float(text)
+        return 0 <= float(text) <= _MAX_WEIGHT
     except ValueError:
-        return None
-    return weight if 0 <= weight <= _MAX_WEIGHT else None
+        return False

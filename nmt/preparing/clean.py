@@ -15,15 +15,12 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from nmt.config import DataConfig
+from nmt.config import DataConfig, SourceConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.data.caching import is_complete, save_array
 from nmt.data.filtering import (
-    INVALID_WEIGHT,
     choose_length_ratio,
-    clean_pair,
-    filter_line,
-    parse_weight,
+    clean_line,
     read_head,
 )
 from nmt.data.language_check import check_languages
@@ -160,7 +157,7 @@ def clean_shard(
 ) -> None:
     """Write the pairs of a shard of a source, their hashes, and its rejected lines."""
     source = config.data.sources[name]
-    cleaner = _Cleaner(config, source.is_training, length_ratio)
+    cleaner = _Cleaner(config, source, length_ratio)
     file_numbers: dict[str, int] = {}
     pairs: list[Pair] = []
     numbers: list[int] = []
@@ -170,14 +167,12 @@ def clean_shard(
         for row in rows:
             line = parse_row(row)
             pair = cleaner.filter(line)
-            weight = parse_weight(line.weight) if source.has_weights else 1.0
-            if weight is None and isinstance(pair, Pair):
-                pair = INVALID_WEIGHT
             if isinstance(pair, Pair):
                 pairs.append(pair)
                 file_number = file_numbers.setdefault(row.file, len(file_numbers))
                 numbers.append((file_number << _FILE_BITS) + row.number)
-                weights.append(weight or 0.0)
+                if source.has_weights:
+                    weights.append(float(line.weight))
             else:
                 rejected[pair] += 1
                 write_rejected(rejected_file, pair, line)
@@ -214,17 +209,15 @@ class _Cleaner:
     """Filters the lines of a shard, and hashes its pairs."""
 
     config: PreparationConfig
-    is_training: bool  # dev and test files are only cleaned, so that scores stay comparable
+    source: SourceConfig
     length_ratio: float
 
     def filter(self, line: Line) -> Pair | str:
         """Return the cleaned pair, or the reason for rejecting the line."""
-        if not self.is_training:
-            return clean_pair(line)
-        pair = filter_line(line, self.config.data, self.length_ratio)
-        if isinstance(pair, str):
-            return pair
         prepare, data = self.config.prepare, self.config.data
+        pair = clean_line(line, data, self.source, self.length_ratio)
+        if isinstance(pair, str) or not self.source.is_training:
+            return pair
         if prepare.encoding_faults and any(map(_is_faulty, pair)):
             return ENCODING_FAULT
         if prepare.language_certainty is not None:
@@ -246,7 +239,7 @@ class _Cleaner:
         salt = np.frombuffer(blake2b(direction, digest_size=8).digest(), np.uint64)[0]
         keys = np.stack([pair_keys ^ salt, *map(hash_texts, sides)], axis=1)
         save_array(folder / KEYS_FILE, keys)
-        if not self.is_training:
+        if not self.source.is_training:
             return
         write_sorted(folder, "pairs", keys[None, :, 0])
         if self.config.prepare.near_duplicates is not None:
