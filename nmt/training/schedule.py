@@ -38,9 +38,8 @@ class TrainingSchedule:
         return position.stage_start_epochs + updates / self.steps_per_epoch[position.stage]
 
     def progress(self, position: Position) -> float:
-        """Return the share of the run that is done, 0 to 1."""
-        epochs = self.epochs(position, position.step)
-        return compute_progress(self.training, position.step, epochs, position.seconds)
+        """Return the share of the run that is done, 0 to 1; it ends at the first limit."""
+        return min(1.0, max([0.0, *self._limit_shares(position).values()]))
 
     def learning_rate(self, position: Position) -> float:
         """Return the learning rate of the next update.
@@ -67,10 +66,7 @@ class TrainingSchedule:
         """Return what ended a complete run: a setting, or a callback."""
         if position.stopped:
             return "a callback"
-        epochs = self.epochs(position, position.step)
-        for name, share in compute_limit_shares(
-            self.training, position.step, epochs, position.seconds
-        ).items():
+        for name, share in self._limit_shares(position).items():
             if share >= 1:
                 return f"training.{name}={getattr(self.training, name):.10g}"
         name = "stop_behind" if position.behind else "early_stopping"
@@ -119,6 +115,16 @@ class TrainingSchedule:
         due = position.attention_cadence.is_due(position.step, self.training.attention_every)
         return due and not self.is_complete(position)
 
+    def _limit_shares(self, position: Position) -> dict[str, float]:
+        """Return what share of each limit is reached, by the limit's key."""
+        reached = {
+            "max_steps": position.step,
+            "max_epochs": self.epochs(position, position.step),
+            "max_minutes": position.seconds / 60,
+        }
+        limits = {name: getattr(self.training, name) for name in reached}
+        return {name: reached[name] / limit for name, limit in limits.items() if limit is not None}
+
     def _is_patience_exhausted(self, position: Position) -> bool:
         patience = self.training.early_stopping
         return patience is not None and position.since_best >= patience
@@ -138,30 +144,6 @@ def _check_rate(value: Any, step: int) -> float:
     return rate
 
 
-def compute_progress(config: TrainingConfig, step: int, epochs: float, seconds: float) -> float:
-    """Return the completed share of a run, 0 to 1; it ends at the first limit that it reaches.
-
-    Arguments as for `compute_limit_shares`.
-    """
-    return min(1.0, max([0.0, *compute_limit_shares(config, step, epochs, seconds).values()]))
-
-
-def compute_limit_shares(
-    config: TrainingConfig, step: int, epochs: float, seconds: float
-) -> dict[str, float]:
-    """Return what share of each limit a run has reached, by the limit's key.
-
-    Args:
-        config: its ``max_steps``, ``max_epochs`` and ``max_minutes`` are the limits.
-        step: number of updates so far.
-        epochs: number of epochs so far, summed over the stages.
-        seconds: wall-clock time so far, summed over the sessions of the run.
-    """
-    reached = {"max_steps": step, "max_epochs": epochs, "max_minutes": seconds / 60}
-    limits = {name: getattr(config, name) for name in reached}
-    return {name: reached[name] / limit for name, limit in limits.items() if limit is not None}
-
-
 def compute_learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
     """Return the learning rate of an update.
 
@@ -177,7 +159,7 @@ def compute_learning_rate(config: TrainingConfig, step: int, progress: float) ->
     Args:
         config: peak rate, schedule and warm-up.
         step: number of the update, from 1.
-        progress: completed share of the run, from `compute_progress`.
+        progress: completed share of the run.
     """
     # Completed warm-ups: 0.5 in the middle of it, more than 1 after it.
     warmups = max(step / max(1, config.warmup_steps), progress / WARMUP_SHARE)

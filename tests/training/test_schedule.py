@@ -14,7 +14,6 @@ from nmt.training.schedule import (
     TrainingSchedule,
     compute_dropout_share,
     compute_learning_rate,
-    compute_progress,
 )
 
 PEAK = 2e-3
@@ -140,7 +139,8 @@ def test_progress(
 ) -> None:
     steps, epochs, minutes = limits
     config = TrainingConfig(max_steps=steps, max_epochs=epochs, max_minutes=minutes)
-    assert compute_progress(config, step, step / 10, seconds) == pytest.approx(share)
+    progress = TrainingSchedule(config, [], [10]).progress(Position(step, seconds))
+    assert progress == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
