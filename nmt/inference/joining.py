@@ -14,13 +14,6 @@ from nmt.inference.results import SEPARATORS, Translation, Word
 from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
 
 
-def join_texts(
-    texts: Sequence[str], language: str = UNKNOWN_LANGUAGE, spaces: Sequence[str] | None = None
-) -> str:
-    """Return one text, joined as its language is written: see `place_texts`."""
-    return place_texts(texts, language, spaces)[0]
-
-
 def place_texts(
     texts: Sequence[str], language: str = UNKNOWN_LANGUAGE, spaces: Sequence[str] | None = None
 ) -> tuple[str, list[int]]:
@@ -108,7 +101,7 @@ class Joiner:
         Args:
             segments: the hypotheses of each segment.
             count: translations of the text, at most.
-            spaces: see `join_texts`.
+            spaces: see `place_texts`.
         """
         best = [_Chosen(0.0, None, None)]
         for hypotheses in segments:
@@ -134,7 +127,7 @@ class Joiner:
         Args:
             segments: the samples of each segment.
             seed: seed of the shuffling.
-            spaces: see `join_texts`.
+            spaces: see `place_texts`.
         """
         if len(segments) < 2:
             return [self._join(chosen, spaces) for chosen in zip(*segments, strict=True)] or [

@@ -40,6 +40,7 @@ _KNOTS = 40  # of the curve from the linear prediction to chrF, at most
 _MIN_PER_KNOT = 25  # translations
 _WORST = 0.1  # share of translations that should be found
 _LAYER_PAIRS = 128  # by which a layer is chosen
+_SEED = 1  # of samples and changes
 
 
 class ScoredTranslation(NamedTuple):
@@ -94,13 +95,13 @@ def fit_run(
     return model
 
 
-def train_lexicon(folder: RunFolder, corpus: Corpus, seed: int = 1) -> Lexicon:
+def train_lexicon(folder: RunFolder, corpus: Corpus) -> Lexicon:
     """Learn the lexicon of a run from a sample of its training pairs."""
     if isinstance(corpus, PreparedCorpus):
-        return Lexicon.train(*sample_ids(corpus, MAX_PAIRS, seed))
+        return Lexicon.train(*sample_ids(corpus, MAX_PAIRS, _SEED))
     tokenizer, pairs = folder.load_tokenizer(), remove_contexts(corpus.train)
     if len(pairs) > MAX_PAIRS:
-        pairs = random.Random(seed).sample(pairs, MAX_PAIRS)
+        pairs = random.Random(_SEED).sample(pairs, MAX_PAIRS)
     sources = tokenizer.encode([pair.source for pair in pairs])
     return Lexicon.train(sources, tokenizer.target.encode([pair.target for pair in pairs]))
 
@@ -131,7 +132,7 @@ def _measure_layers(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) 
 
 
 def fit_quality(
-    translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None, seed: int = 1
+    translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None
 ) -> QualityModel:
     """Fit confidence on dev pairs, as they are and with changes.
 
@@ -139,12 +140,11 @@ def fit_quality(
         translator: of the run.
         pairs: a sample is used if there are many.
         lexicon: of the run.
-        seed: of the sample and the changes.
 
     Raises:
         UserError: there are too few pairs, or the model has no attention.
     """
-    rng = random.Random(seed)
+    rng = random.Random(_SEED)
     tags = translator.segmenter.tags
     pairs = remove_contexts(pairs, tags)
     pairs = rng.sample(pairs, min(len(pairs), _PAIRS))

@@ -64,7 +64,7 @@ def _find_similar(
     work, pool = preparation.work, preparation.pool
     earlier = _states_file(preparation, "masked")
     slices = range(count_slices(shards, BANDS))
-    tasks = [Task(f"{i:05}", (shards, BANDS, i, earlier)) for i in slices]
+    tasks = [Task(f"{i:05}", (shards, i, earlier)) for i in slices]
     pool.run(f"{WORK}/candidates", write_candidates, tasks, len(tasks))
     candidates = [work / "candidates" / task.shard for task in tasks]
     tasks = [Task(shard.name, (shard, candidates)) for shard in shards]
@@ -165,13 +165,13 @@ def write_repeats(
 
 
 def write_candidates(
-    shards: Sequence[CleanShard], bands: int, number: int, states_file: Path, folder: Path
+    shards: Sequence[CleanShard], number: int, states_file: Path, folder: Path
 ) -> None:
     """Write the pairs of a slice that share a band with an earlier pair, and that pair.
 
     It is the first pair with that band and no other, so the comparisons are as many as the pairs.
     """
-    others, firsts = find_repeats(shards, "bands", bands, number, states_file)
+    others, firsts = find_repeats(shards, "bands", BANDS, number, states_file)
     order = np.argsort(firsts, kind="stable")
     save_array(folder / _FIRSTS_FILE, firsts[order])
     save_array(folder / _OTHERS_FILE, others[order])

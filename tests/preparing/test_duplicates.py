@@ -93,6 +93,7 @@ def test_every_pair_is_compared_with_the_first_of_each_of_its_bands(
     monkeypatch.setattr(duplicates, "PROBED", probed)
     rng = np.random.default_rng(5)
     counts, bands = [30, 0, 25, 45], 3
+    monkeypatch.setattr(duplicates, "BANDS", bands)
     total = sum(counts)
     keys = rng.integers(0, 60, (bands, total)).astype(np.uint32) << np.uint32(26)
     signatures = rng.integers(0, 2, (total, 8)).astype(np.uint8)
@@ -116,7 +117,7 @@ def test_every_pair_is_compared_with_the_first_of_each_of_its_bands(
 
     candidates = [folder_of("candidates", i) for i in range(count_slices(shards, bands))]
     for i, folder in enumerate(candidates):
-        write_candidates(shards, bands, i, states, folder)
+        write_candidates(shards, i, states, folder)
     probes = [folder_of("probes", i) for i in range(len(counts))]
     for shard, folder in zip(shards, probes, strict=True):
         write_probes(shard, candidates, folder)
