@@ -465,15 +465,16 @@ def test_translate_says_what_is_wrong(
     assert message in line
 
 
+@pytest.mark.parametrize("name", ["strings.XML", "Localizable.xcstrings", "App.vue", "a.json5"])
 def test_documents_in_no_format_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "strings.XML"
+    path = tmp_path / name
     path.write_text("<a>Hola</a>")
     words = ["--file", str(path)]
     with pytest.raises(SystemExit):
         exit_on_user_error(lambda: translate.run(translate.make_parser().parse_args(words)))
-    assert "strings.XML would be damaged as lines of text" in capsys.readouterr().err
+    assert f"{name} would be damaged as lines of text" in capsys.readouterr().err
 
 
 def test_translate_says_it_in_a_process_of_its_own(tmp_path: Path) -> None:

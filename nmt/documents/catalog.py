@@ -19,11 +19,14 @@ from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, is_message_format, mark_plain, splice
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.spans import find_spans, has_letters_outside
 
 _MAX_LEVELS = 200  # of nested objects and lists
 _MAX_NODES = 1_000_000  # of a YAML document whose aliases are resolved
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<key>[ \t\r\n]*:)?|[\[{]|[\]}]')
+_METADATA = re.compile(r'"@@?\w+"')  # keys of Flutter's catalogues (ARB) and of JSON-LD
+_LOCALE = '"@@locale"'
 _STRING_TAGS = ("tag:yaml.org,2002:str", "!")
 # Not printable to YAML, or a line break to it.
 _UNPRINTABLE = re.compile(
@@ -57,6 +60,7 @@ class _String(NamedTuple):
     end: int
     value: str
     write: Callable[[str], str]  # another value in its form
+    is_locale: bool = False  # it names the language of the catalogue
 
 
 class CatalogDocument:
@@ -65,26 +69,35 @@ class CatalogDocument:
     Args:
         text: the text of the catalogue.
         encoding: gives its bytes back.
+        language: to name where the catalogue names its own.
 
     Raises:
         UserError: it is neither JSON nor YAML, or too deep.
     """
 
-    def __init__(self, text: str, encoding: str) -> None:
+    def __init__(self, text: str, encoding: str, language: str) -> None:
         self._text = text
         self._encoding = encoding
-        self._strings = [each for each in _find_strings(text) if _is_translatable(each.value)]
+        self._language = language
+        strings = _find_strings(text)
+        self._locales = [each for each in strings if each.is_locale]
+        self._strings = [
+            each for each in strings if not each.is_locale and _is_translatable(each.value)
+        ]
         self.segments: Sequence[MarkedText] = [mark_plain(each.value) for each in self._strings]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the catalogue with other texts: see `Document.fill`."""
         texts = zip(self._strings, self.segments, translations, strict=True)
-        changes = (
+        changes = [
             (string.begin, string.end, string.write(translation.text))
             for string, segment, translation in texts
             if translation != segment
-        )
-        return splice(self._text, changes).encode(self._encoding)
+        ]
+        if self._language != UNKNOWN_LANGUAGE:
+            locale = self._language.replace("-", "_")
+            changes += [(each.begin, each.end, each.write(locale)) for each in self._locales]
+        return splice(self._text, sorted(changes)).encode(self._encoding)
 
 
 def _find_strings(text: str) -> list[_String]:
@@ -118,19 +131,30 @@ def _too_deep() -> UserError:
 
 
 def _find_json_strings(text: str) -> Iterator[_String]:
-    """Yield the string values of a valid JSON document."""
-    has_escapes = text.isascii() and "\\u" in text
+    """Yield the string values of a valid JSON document, without metadata but for the locale."""
+    write = _quote_in_ascii if text.isascii() and "\\u" in text else _quote
     level = 0
+    key = ""  # of the next value
+    metadata_level: int | None = None  # of the open object or list of metadata
     for match in _JSON_TOKEN.finditer(text):
-        sign = text[match.start()]
-        if sign == '"':
-            if not match["key"]:
-                value = json.loads(match[0])
-                yield _String(*match.span(), value, _quote_in_ascii if has_escapes else _quote)
+        if match["key"]:
+            key = match[0][: -len(match["key"])]
             continue
-        level += 1 if sign in "[{" else -1
-        if level > _MAX_LEVELS:
-            raise _too_deep()
+        is_metadata = _METADATA.fullmatch(key) is not None
+        sign = text[match.start()]
+        if sign in "[{":
+            if is_metadata and metadata_level is None:
+                metadata_level = level
+            level += 1
+            if level > _MAX_LEVELS:
+                raise _too_deep()
+        elif sign in "]}":
+            level -= 1
+            if level == metadata_level:
+                metadata_level = None
+        elif metadata_level is None and (not is_metadata or key == _LOCALE):
+            yield _String(*match.span(), json.loads(match[0]), write, key == _LOCALE)
+        key = ""
 
 
 @dataclass
@@ -286,4 +310,4 @@ def extract(data: bytes, options: DocumentOptions) -> CatalogDocument:
     Raises:
         UserError: it is neither, or too deep, or not UTF-8 or UTF-16.
     """
-    return CatalogDocument(*decode(data))
+    return CatalogDocument(*decode(data), options.target_language)

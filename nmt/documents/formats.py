@@ -56,9 +56,9 @@ FORMATS = {
     "markdown": Format("markdown", (".md", ".markdown")),
     "subtitles": Format("subtitles", (".srt", ".vtt")),
     "po": Format("po", (".po", ".pot")),
-    "xliff": Format("xliff", (".xlf", ".xliff", ".tmx")),
+    "xliff": Format("xliff", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".txlf", ".tmx")),
     "office": Format("office", (".docx", ".docm", ".odt")),
-    "catalog": Format("catalog", (".json", ".yaml", ".yml")),
+    "catalog": Format("catalog", (".json", ".arb", ".yaml", ".yml")),
     "table": Format("table", (".csv", ".tsv")),
 }
 
@@ -71,8 +71,9 @@ NAMES = (LINES, *FORMATS)
 
 # Of documents in none of these formats: as lines of text, they would be damaged.
 UNKNOWN_EXTENSIONS = frozenset(
-    """.adoc .ass .doc .dtd .epub .ini .pdf .php .pptx .properties .resx .rst .rtf .ssa .strings
-    .tex .toml .xlsx .xml""".split()
+    """.adoc .ass .dita .doc .dtd .epub .fodt .ini .json5 .jsonc .jsonl .jsx .mdx .ndjson .pdf .php
+    .plist .pptx .properties .resw .resx .rst .rtf .sbv .smi .ssa .strings .stringsdict .svg .tbx
+    .tex .toml .ts .tsx .ttml .vue .xcstrings .xlsx .xml .xtb""".split()
 )
 
 

@@ -147,6 +147,23 @@ def test_a_catalogue_filled_with_itself_is_the_same_bytes(text: str) -> None:
     assert document.fill(document.segments) == text.encode()
 
 
+ARB = """{
+  "@@locale": "es", "@@author": "Ana Gil",
+  "hola": "Hola, {nombre}",
+  "@hola": {"description": "Un saludo", "placeholders": {"nombre": {"example": ["Ana Gil"]}}},
+  "adios": "Adiós", "@mencionar a {nombre}": "@ana te mencionó"
+}"""
+
+
+@pytest.mark.parametrize(("target", "locale"), [("und", "es"), ("pt-BR", "pt_BR")])
+def test_metadata_of_flutter_stays_and_its_locale_is_set(target: str, locale: str) -> None:
+    document = extract(ARB.encode(), "catalog", DocumentOptions("es", target))
+    texts = [segment.text for segment in document.segments]
+    assert texts == ["Hola, {nombre}", "Adiós", "@ana te mencionó"]
+    filled = document.fill(document.segments).decode()
+    assert filled == ARB.replace('"@@locale": "es"', f'"@@locale": "{locale}"')
+
+
 def test_utf_16_is_read_and_written() -> None:
     for text in (JSON, YAML):
         data = ("\ufeff" + text).encode("utf-16-le")

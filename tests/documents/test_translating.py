@@ -182,6 +182,8 @@ def test_words_keep_their_places_behind_a_removed_point() -> None:
 
 def test_formats_are_told_by_name() -> None:
     assert find_format(Path("a.B/Page.HTML")) == "html"
+    assert find_format(Path("a.sdlxliff")) == "xliff"
+    assert find_format(Path("app_es.arb")) == "catalog"
     assert find_format(Path("a.txt")) == find_format(Path("a")) == "lines"
     extensions = [extension for each in FORMATS.values() for extension in each.extensions]
     assert len(extensions) == len(set(extensions))
