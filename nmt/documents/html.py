@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
+from nmt.documents.html_attributes import ATTRIBUTE, Attribute, find_attributes
 from nmt.documents.html_tokens import (
     EMPTY,
     INLINE,
+    collapse,
     find_end,
     match_tags,
     read_tokens,
@@ -27,7 +29,6 @@ from nmt.text.marked import (
     MarkedTextBuilder,
     has_letters,
     has_only_symbols,
-    mark_plain,
     walk,
 )
 from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left, is_unspaced_letter
@@ -35,15 +36,7 @@ from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left, is_unspaced_let
 # Not translated; inside of a sentence, and between sentences.
 _KEPT_TAGS = frozenset("code kbd math output samp svg var".split())
 _SKIPPED = frozenset("audio canvas iframe object pre script style textarea video".split())
-_TRANSLATED_ATTRIBUTES = frozenset("alt title placeholder aria-label".split())
 _CHOICE = re.compile(r"<input\b[^>]*\btype=[\"']?(?:checkbox|radio)\b", re.IGNORECASE)
-# Others, of some tags only.
-_TRANSLATED_IN = {
-    "label": re.compile("<(?:optgroup|option|track)", re.IGNORECASE),
-    "value": re.compile(r"<input\b[^>]*\btype=[\"']?(?:button|reset|submit)\b", re.IGNORECASE),
-    "content": re.compile(r"<meta\b[^>]*=[\"']?(?:\w+:)?(?:description|title)\b", re.IGNORECASE),
-}
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 _LISTED = frozenset(("a", "label"))  # beside each other, without other text, they are a list
 _CHARSET = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)""",
@@ -53,8 +46,6 @@ _CHARSET = re.compile(
 _LATIN_1 = frozenset("ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 latin-1 l1".split())
 _NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _HEAD = 2048  # bytes in which a page names its encoding
-_SPACE = re.compile("[ \t\n\r\f]+")
-_QUOTES = frozenset("\"'")
 _NUMBER = re.compile(r"[\[(]?\d+(?:[,;–-]\d+)*[\])]?")
 _MAX_TOKENS = 8  # of the number of a note, tags included
 
@@ -81,16 +72,6 @@ class _Inline:
     elements: list[_Element]
 
 
-@dataclass
-class _Attribute:
-    """A segment that is the value of an attribute: characters [begin, end) of a token."""
-
-    token: int
-    begin: int
-    end: int
-    text: MarkedText
-
-
 class HtmlDocument:
     """A page.
 
@@ -111,20 +92,20 @@ class HtmlDocument:
         self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
 
-    def _find_segments(self) -> Iterator[_Inline | _Attribute]:
+    def _find_segments(self) -> Iterator[_Inline | Attribute]:
         run: list[_Item] = []
         i = 0
         while i < len(self._tokens):
             token = self._tokens[i]
             end = i + 1
-            is_inline = token.kind != "end" or token.name in INLINE
+            is_inline = token.kind not in ("end", "statement") or token.name in INLINE
             if token.kind == "start":
                 is_symbol = self._is_symbol(i)
                 is_kept = token.is_kept or token.name in _KEPT_TAGS | _SKIPPED or self._is_note(i)
                 if is_kept or is_symbol:
                     end = find_end(self._tokens, self._closing, i) + 1
-                if token.name not in ("script", "style"):
-                    yield from self._find_attributes(i)
+                if token.name not in ("script", "style") and not token.is_kept:
+                    yield from find_attributes(i, self._raw[i])
                 is_inline = token.name in INLINE | EMPTY | _KEPT_TAGS or token.name == "br"
                 is_inline = is_inline and not _CHOICE.match(self._raw[i])
             if is_inline:
@@ -163,20 +144,6 @@ class HtmlDocument:
         return self._closing.get(index) == index + 2 and has_only_symbols(
             unescape(self._raw[index + 1])
         )
-
-    def _find_attributes(self, index: int) -> Iterator[_Attribute]:
-        if self._tokens[index].is_kept:
-            return
-        for match in _ATTRIBUTE.finditer(self._raw[index]):
-            name, value = match[1].lower(), match[2] or ""
-            tag = _TRANSLATED_IN.get(name)
-            is_translated = name in _TRANSLATED_ATTRIBUTES or (tag and tag.match(self._raw[index]))
-            if is_translated and has_letters(value):
-                begin, end = match.span(2)
-                if value[0] in _QUOTES:
-                    begin, end = begin + 1, end - 1
-                text = mark_plain(_collapse(self._raw[index][begin:end]))
-                yield _Attribute(index, begin, end, text)
 
     def _cut(self, run: list[_Item]) -> Iterator[_Inline]:
         """Yield the segments of a run: an unmatched tag ends a segment."""
@@ -263,17 +230,21 @@ class HtmlDocument:
             i, end = run[number]
             token = self._tokens[i]
             if token.kind == "text" and end == i + 1:
-                builder.add_text(_collapse(self._raw[i]))
+                builder.add_text(collapse(self._raw[i]))
             elif number in matches and token.kind == "end":
                 builder.close()
             elif number in matches:
                 builder.open()
                 elements.append(_Element(i, run[matches[number]][0], True))
-            elif token.name == "br" or (
-                end > i + 1
-                and token.name != "sup"
-                and not self._is_note(i)
-                and not self._is_symbol(i)
+            elif (
+                token.name == "br"
+                or token.kind == "value"
+                or (
+                    end > i + 1
+                    and token.name != "sup"
+                    and not self._is_note(i)
+                    and not self._is_symbol(i)
+                )
             ):
                 builder.add_kept(breaks_line=token.name == "br")
                 elements.append(_Element(i, end - 1, False))
@@ -303,7 +274,7 @@ class HtmlDocument:
             if token.kind != "start" or token.name not in ("html", "body"):
                 continue
             raw = self._raw[i]
-            attributes = [match for match in _ATTRIBUTE.finditer(raw) if match[2]]
+            attributes = [match for match in ATTRIBUTE.finditer(raw) if match[2]]
             names = [match[1].lower() for match in attributes]
             for name, match in reversed(list(zip(names, attributes, strict=True))):
                 if name in values and match[2].strip("\"'").lower() != values[name].lower():
@@ -323,12 +294,8 @@ class HtmlDocument:
         ]
         # Attributes from the last one of a tag to the first, so that indices stay right.
         for target, translation in reversed(changed):
-            if isinstance(target, _Attribute):
-                tag = raw[target.token]
-                value = escape(translation.text)
-                if tag[target.begin - 1] not in _QUOTES:
-                    value = f'"{value}"'
-                raw[target.token] = tag[: target.begin] + value + tag[target.end :]
+            if isinstance(target, Attribute):
+                raw[target.token] = target.write(translation, raw[target.token])
         for target, translation in changed:
             if isinstance(target, _Inline):
                 content = self._write(target, translation, raw)
@@ -359,12 +326,8 @@ class HtmlDocument:
         return "".join(parts)
 
 
-def _first_token(target: _Inline | _Attribute) -> int:
+def _first_token(target: _Inline | Attribute) -> int:
     return target.begin if isinstance(target, _Inline) else target.token
-
-
-def _collapse(raw: str) -> str:
-    return _SPACE.sub(" ", unescape(raw))
 
 
 def extract(data: bytes, options: DocumentOptions) -> HtmlDocument:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html.parser import HTMLParser
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 # Elements inside of a sentence; all others, unknown ones included, end it.
@@ -30,6 +30,21 @@ _ENDED_BY = {
     ),
 }
 _TAG = re.compile("<[A-Za-z/!?]")
+# Of ERB, EJS, JSP, PHP, Jinja, Twig, Handlebars; none goes beyond a comment or script.
+_OUTER = "-->|</script|</style"
+TEMPLATE = re.compile(
+    rf"<%(?:(?!<%|{_OUTER}).)*?%>|<\?(?!xml)(?:(?!<\?|{_OUTER}).)*?\?>"
+    rf"|\{{%(?:(?!\{{%|{_OUTER}).)*?%\}}|\{{#(?:(?!\{{#|{_OUTER}).)*?#\}}"
+    rf"|\{{\{{(?:(?!\{{\{{|{_OUTER}).)*?\}}\}}",
+    re.DOTALL,
+)
+# Those that write a value; others are statements and comments.
+_VALUE = re.compile(
+    r"<%[=:]|<\?(?:=|php\s+echo\b)"
+    r"|\{\{(?![#/^!>~-]|\s*(?:block|define|else|end|if|range|with)\b)"
+)
+_SPACE = re.compile("[ \t\n\r\f]+")
+_NO_LINE_BREAK = re.compile("[^\n]")
 # `HTMLParser` stops at these, though browsers read l&#39eau, and fails at thousands of digits.
 _BAD_REFERENCE = re.compile("&#(?!(?:[0-9]{1,7}|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
 _DECIMAL_REFERENCE = re.compile("&#0*([0-9]+)")
@@ -48,18 +63,44 @@ def unescape(text: str) -> str:
     )
 
 
+def collapse(source: str) -> str:
+    """Return the text of source, with one space in place of white space."""
+    return _SPACE.sub(" ", unescape(source))
+
+
 class Token(NamedTuple):
     """A tag or text of a page."""
 
-    kind: str  # "start", "end", "text" or "other": a comment, a declaration
+    # "start", "end", "text", "value" or "statement" of a template, or "other": a comment, a
+    # declaration.
+    kind: str
     begin: int  # its first character
     name: str = ""
     is_kept: bool = False  # translate="no"
 
 
 def read_tokens(page: str) -> list[Token]:
-    """Return the tags and texts of a page in order."""
-    return _Tokenizer(page).tokens
+    """Return the tags, texts and template code of a page in order."""
+    return list(_split_texts(_Tokenizer(hide_templates(page)).tokens, page))
+
+
+def hide_templates(source: str) -> str:
+    """Return source with `_` in place of template code, in which there may be < and quotes."""
+    return TEMPLATE.sub(lambda match: _NO_LINE_BREAK.sub("_", match[0]), source)
+
+
+def _split_texts(tokens: Sequence[Token], page: str) -> Iterator[Token]:
+    """Yield tokens, with template code in texts as tokens of their own."""
+    for token, following in pairwise([*tokens, Token("other", len(page))]):
+        begin, end = token.begin, following.begin
+        if token.kind == "text":
+            for match in TEMPLATE.finditer(page, begin, end):
+                if begin < match.start():
+                    yield Token("text", begin)
+                yield Token("value" if _VALUE.match(match[0]) else "statement", match.start())
+                begin = match.end()
+        if begin < end or begin == token.begin:
+            yield token._replace(begin=begin)
 
 
 def match_tags(tokens: Sequence[Token]) -> dict[int, int]:

@@ -129,7 +129,7 @@ def test_a_page_filled_with_its_own_text_is_the_same_bytes(page: str) -> None:
 
 
 FRAGMENTS = """<b> </b> <p> </p> <br> <code> </code> a, <i/title='x'> </i> < & &amp; <!-- --> "
-<img/alt=y> <script>""".split()
+<img/alt=y> <script> {{ }} {% %} <% %> <? ?>""".split()
 
 
 @given(st.lists(st.sampled_from([" ", *FRAGMENTS])))
@@ -251,6 +251,29 @@ def test_unusual_pages(page: str, texts: list[str]) -> None:
     document = read(page)
     assert [segment.text.strip() for segment in document.segments] == texts
     assert copy(document) == page.encode()
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("<p>uno <?= $a->b ?> <b>dos</b>", ["uno \uf000 dos"]),
+        ("<p>uno <?php echo $a->b; ?>.<?php if (a > b): ?>dos", ["uno \uf000.", "dos"]),
+        ("<p><%= a %>, uno <% if (a > b) { %>dos<% } %> uno", ["\uf000, uno", "dos", "uno"]),
+        ('<p>uno {{ a && b|default:"</p>" }}.', ["uno \uf000."]),
+        ("{% if a > b and c < d %}uno{% else %}dos{% endif %} {# no #}", ["uno", "dos"]),
+        ("<p>{{#if a}}uno{{else}}{{ a }} dos{{/if}}", ["uno", "\uf000 dos"]),
+        ('<a title="uno {{ a && "b" }}" href="<%= a > b %>">dos</a>', ["uno \uf000", "dos"]),
+        ('<p title="{% t "no" %}"><?xml x?>uno', ["uno"]),
+        ("<script>f({{a:1})</script><p>uno }} dos", ["uno }} dos"]),
+    ],
+)
+def test_template_code_stays(page: str, texts: list[str]) -> None:
+    document = read(page)
+    assert [segment.text.strip() for segment in document.segments] == texts
+    assert copy(document) == page.encode()
+    kept = [segment.without_kept() for segment in document.segments]
+    filled = document.fill([replace(each, text=each.text.upper()) for each in kept])
+    assert filled.decode() == page.replace("uno", "UNO").replace("dos", "DOS")
 
 
 def test_the_space_beside_a_picture_stays() -> None:
