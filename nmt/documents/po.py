@@ -13,12 +13,28 @@ from typing import NamedTuple
 import polib
 
 from nmt.data.bilingual import CHARSET, LINE_ENDS, decode_po, parse_po
+from nmt.data.languages import covers_tag
 from nmt.documents.formats import DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.text.spans import find_spans, keep_spans, make_overlap_test, restore_spans
 
 _NO_CHARSET = "charset=CHARSET"  # of a template, which gettext cannot compile with other than ASCII
+_NO_RULE = "nplurals=INTEGER; plural=EXPRESSION;"  # of a template, which gettext does not compile
+_ONE_FORM = "nplurals=1; plural=0;"
+_SLAVIC = (
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : "
+    "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);"
+)
+_RULES = {  # of plurals, as gettext's manual has them, by BCP 47 tag
+    **dict.fromkeys("id ja ko lo ms th vi zh".split(), _ONE_FORM),
+    **dict.fromkeys(("fr", "pt-BR"), "nplurals=2; plural=(n > 1);"),
+    **dict.fromkeys("be bs hr ru sr uk".split(), _SLAVIC),
+    **dict.fromkeys(("cs", "sk"), "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);"),
+    "pl": _SLAVIC.replace("n%10==1 && n%100!=11", "n==1"),
+    "ro": "nplurals=3; plural=(n==1 ? 0 : n==0 || (n%100>0 && n%100<20) ? 1 : 2);",
+}
+_TWO_FORMS = "nplurals=2; plural=(n != 1);"
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _DEFAULT_FORMS = 2
 _MAX_FORMS = 9  # polib reads one digit; Arabic has six
@@ -59,6 +75,7 @@ class PoDocument:
         self._newline = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
         self._encoding = encoding
         self._language = options.target_language
+        self._rule = _find_rule(self._language)
         self._messages = list(self._find_messages(parse_po(text)))
         texts = [text for message in self._messages for text in message.texts]
         self.segments: Sequence[MarkedText] = [
@@ -66,7 +83,8 @@ class PoDocument:
         ]
 
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
-        match = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
+        rule = catalogue.metadata.get("Plural-Forms", "")
+        match = _FORMS.search(rule.replace(_NO_RULE, self._rule))
         forms = int(match[1]) if match and len(match[1]) < 3 else _DEFAULT_FORMS
         if not 1 <= forms <= _MAX_FORMS:
             raise UserError(f"Plural-Forms has nplurals={forms}: write 1 to {_MAX_FORMS}")
@@ -101,6 +119,7 @@ class PoDocument:
         text = "".join(lines)
         if lines != self._lines:
             text = text.replace(_NO_CHARSET, "charset=UTF-8", 1)
+            text = text.replace(_NO_RULE, self._rule, 1)
         return self._encode(text)
 
     def _replace(self, message: _Message, lines: list[str], translations: list[str]) -> None:
@@ -149,6 +168,12 @@ class PoDocument:
         header, count = _LANGUAGE.subn(rf"\g<1> {tag}", header, count=1)
         newline = self._newline
         return header if count else header.rstrip() + f'{newline}"Language: {tag}\\n"{newline}'
+
+
+def _find_rule(language: str) -> str:
+    """Return the rule of a language's plurals; that of English if it is unknown."""
+    rules = (rule for tag, rule in _RULES.items() if covers_tag(tag, language))
+    return next(rules, _TWO_FORMS)
 
 
 def _is_translation(line: str) -> bool:

@@ -123,6 +123,34 @@ def test_signs_that_only_python_takes_for_line_ends(sign: str) -> None:
     assert filled == catalogue.replace("msgid", "#, fuzzy\nmsgid").replace('""', '"Hello Ana"')
 
 
+@pytest.mark.parametrize(
+    ("target", "rule"),
+    [
+        ("und", "nplurals=2; plural=(n != 1);"),
+        ("en-GB", "nplurals=2; plural=(n != 1);"),
+        ("pt-BR", "nplurals=2; plural=(n > 1);"),
+        ("zh-Hant", "nplurals=1; plural=0;"),
+        ("cs", "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);"),
+    ],
+)
+def test_a_template_gets_the_plurals_of_the_target_language(target: str, rule: str) -> None:
+    unknown = "nplurals=INTEGER; plural=EXPRESSION;"
+    template = f"""msgid ""
+msgstr "Plural-Forms: {unknown}\\n"
+
+msgid "Un libro"
+msgid_plural "%d libros"
+msgstr[0] ""
+msgstr[1] ""
+"""
+    assert fill(template, {}, target).count(unknown) == 1
+    filled = fill(template, {"Un libro": "A book", "%d libros": "%d books"}, target)
+    assert f"Plural-Forms: {rule}\\n" in filled
+    forms = ["A book", "%d books", "%d books"] if "=1;" not in rule else ["%d books"]
+    [entry] = polib.pofile(filled)
+    assert list(entry.msgstr_plural.values()) == forms[: int(rule[9])]
+
+
 def test_choices_of_the_message_format_are_no_texts() -> None:
     text = 'msgid "{n, plural, one {Un libro} other {# libros}}"\nmsgstr ""\n'
     assert read(text).segments == []
