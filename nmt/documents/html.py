@@ -14,7 +14,12 @@ from typing import NamedTuple
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.html_attributes import ATTRIBUTE, Attribute, find_attributes
+from nmt.documents.html_attributes import (
+    Attribute,
+    find_attributes,
+    is_in_other_language,
+    name_language,
+)
 from nmt.documents.html_tokens import (
     EMPTY,
     INLINE,
@@ -31,7 +36,7 @@ from nmt.text.marked import (
     has_only_symbols,
     walk,
 )
-from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left, is_unspaced_letter
+from nmt.text.scripts import is_unspaced_letter
 
 # Not translated; inside of a sentence, and between sentences.
 _KEPT_TAGS = frozenset("code kbd math output samp svg var".split())
@@ -88,7 +93,7 @@ class HtmlDocument:
         self._head = page[: begins[0]]
         self._raw = [page[begin:end] for begin, end in pairwise(begins)]
         self._closing = match_tags(self._tokens)
-        self._name_language(options.target_language)  # attributes are found after it
+        self._options = options
         self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
 
@@ -101,10 +106,13 @@ class HtmlDocument:
             is_inline = token.kind not in ("end", "statement") or token.name in INLINE
             if token.kind == "start":
                 is_symbol = self._is_symbol(i)
-                is_kept = token.is_kept or token.name in _KEPT_TAGS | _SKIPPED or self._is_note(i)
+                is_foreign = token.is_kept or is_in_other_language(self._raw[i], self._options)
+                is_kept = is_foreign or token.name in _KEPT_TAGS | _SKIPPED or self._is_note(i)
                 if is_kept or is_symbol:
                     end = find_end(self._tokens, self._closing, i) + 1
-                if token.name not in ("script", "style") and not token.is_kept:
+                else:  # attributes are found after it
+                    self._raw[i] = name_language(self._raw[i], self._options)
+                if token.name not in ("script", "style") and not is_foreign:
                     yield from find_attributes(i, self._raw[i])
                 is_inline = token.name in INLINE | EMPTY | _KEPT_TAGS or token.name == "br"
                 is_inline = is_inline and not _CHOICE.match(self._raw[i])
@@ -263,26 +271,6 @@ class HtmlDocument:
         if token.kind == "text":
             return not self._raw[item[0]].strip(" \t\n\r\f")
         return token.kind == "other" or token.name in EMPTY or token.name == "br"
-
-    def _name_language(self, language: str) -> None:
-        """Write a language and its direction into the start tags ``html`` and ``body``."""
-        if language == UNKNOWN_LANGUAGE:
-            return
-        direction = "rtl" if is_right_to_left(language) else "ltr"
-        values = {"lang": language, "xml:lang": language, "dir": direction}
-        for i, token in enumerate(self._tokens):
-            if token.kind != "start" or token.name not in ("html", "body"):
-                continue
-            raw = self._raw[i]
-            attributes = [match for match in ATTRIBUTE.finditer(raw) if match[2]]
-            names = [match[1].lower() for match in attributes]
-            for name, match in reversed(list(zip(names, attributes, strict=True))):
-                if name in values and match[2].strip("\"'").lower() != values[name].lower():
-                    raw = f'{raw[: match.start(2)]}"{values[name]}"{raw[match.end(2) :]}'
-            if token.name == "html" and direction == "rtl" and "dir" not in names:
-                begin = len("<html")
-                raw = f'{raw[:begin]} dir="rtl"{raw[begin:]}'
-            self._raw[i] = raw
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the page with other texts: see `Document.fill`."""

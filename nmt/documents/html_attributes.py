@@ -1,4 +1,4 @@
-"""Attributes of a page: the texts in them."""
+"""Attributes of a page: the texts in them, and the language that they name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
+from nmt.data.languages import are_variants
+from nmt.documents.formats import DocumentOptions
 from nmt.documents.html_tokens import TEMPLATE, collapse, hide_templates
 from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters, walk
+from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left
 
-ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
 _TRANSLATED = frozenset("alt title placeholder aria-label".split())
 # Others, of some tags only.
 _TRANSLATED_IN = {
@@ -18,6 +21,10 @@ _TRANSLATED_IN = {
     "value": re.compile(r"<input\b[^>]*\btype=[\"']?(?:button|reset|submit)\b", re.IGNORECASE),
     "content": re.compile(r"<meta\b[^>]*=[\"']?(?:\w+:)?(?:description|title)\b", re.IGNORECASE),
 }
+_LANGUAGE = re.compile("[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*")
+_HTML = re.compile(r"<html\b", re.IGNORECASE)
+_PAGE = re.compile(r"<(?:html|body)\b", re.IGNORECASE)
+_META = re.compile(r"<meta\b[^>]*=[\"']?(?:content-language\b|og:locale\b(?!:))", re.IGNORECASE)
 _QUOTES = frozenset("\"'")
 
 
@@ -50,7 +57,7 @@ def find_attributes(token: int, tag: str) -> Iterator[Attribute]:
         tag: its source.
     """
     hidden = hide_templates(tag)
-    for match in ATTRIBUTE.finditer(hidden):
+    for match in _ATTRIBUTE.finditer(hidden):
         name, value = match[1].lower(), match[2] or ""
         tags = _TRANSLATED_IN.get(name)
         is_translated = name in _TRANSLATED or (tags and tags.match(hidden))
@@ -72,3 +79,50 @@ def _read(token: int, tag: str, begin: int, end: int) -> Attribute:
         at = match.end()
     builder.add_text(collapse(tag[at:end]))
     return Attribute(token, begin, end, builder.build(), templates)
+
+
+def is_in_other_language(tag: str, options: DocumentOptions) -> bool:
+    """Whether a start tag inside of a page names another language than that of the source."""
+    language = _read_language(tag)
+    if not language or _PAGE.match(tag) or options.source_language == UNKNOWN_LANGUAGE:
+        return False
+    return not are_variants(language, options.source_language)
+
+
+def name_language(tag: str, options: DocumentOptions) -> str:
+    """Return a start tag with the target language and its direction in place of others.
+
+    That is a tag that names the source language, or begins a page; where a page begins, a direction
+    from right to left is added.
+    """
+    language = options.target_language
+    is_page = _PAGE.match(tag) is not None
+    names_source = are_variants(_read_language(tag), options.source_language)
+    if language == UNKNOWN_LANGUAGE or not (is_page or names_source):
+        return tag
+    direction = "rtl" if is_right_to_left(language) else "ltr"
+    values = {"lang": language, "xml:lang": language, "dir": direction}
+    if _META.match(tag):
+        values = {"content": language.replace("-", "_") if "og:locale" in tag else language}
+    hidden = hide_templates(tag)
+    attributes = [match for match in _ATTRIBUTE.finditer(hidden) if match[2]]
+    names = [match[1].lower() for match in attributes]
+    for name, match in reversed(list(zip(names, attributes, strict=True))):
+        begin, end = match.span(2)
+        is_changed = name in values and match[2].strip("\"'").lower() != values[name].lower()
+        if is_changed and tag[begin:end] == hidden[begin:end]:
+            tag = f'{tag[:begin]}"{values[name]}"{tag[end:]}'
+    if _HTML.match(tag) and direction == "rtl" and "dir" not in names:
+        begin = len("<html")
+        tag = f'{tag[:begin]} dir="rtl"{tag[begin:]}'
+    return tag
+
+
+def _read_language(tag: str) -> str:
+    """Return the BCP 47 tag of the language that a start tag names; empty: none."""
+    names = ("content",) if _META.match(tag) else ("lang", "xml:lang")
+    if not any(name in tag.lower() for name in names):
+        return ""
+    matches = (match for match in _ATTRIBUTE.finditer(hide_templates(tag)) if match[2])
+    values = (match[2].strip("\"'") for match in matches if match[1].lower() in names)
+    return next((value for value in values if _LANGUAGE.fullmatch(value)), "")

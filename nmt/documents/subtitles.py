@@ -16,14 +16,20 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.data.encodings import decode
+from nmt.data.languages import are_variants
 from nmt.documents.cues import Cue, CueGroup
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.html_tokens import unescape
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, splice
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.sentences import split_sentences
 
 _WEBVTT = re.compile(r"\ufeff?WEBVTT(?=[ \t\r\n]|\Z)")
+# In the lines below it.
+_LANGUAGE = re.compile(
+    r"\ufeff?WEBVTT[^\r\n]*(?:\r\n?|\n)(?:[^\r\n]+(?:\r\n?|\n))*?Language:[ \t]*([\w-]+)"
+)
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _TIME = r"\s*(?:\d{1,9}:)?\d{1,2}:\d{1,2}(?:[.,:]\d{1,9})?\s*"
 _TIME_LINE = re.compile(rf"\ufeff?{_TIME}-->{_TIME}(?:\s|\Z)")
@@ -52,13 +58,15 @@ class SubtitleDocument:
 
     Args:
         data: a file.
-        language: BCP 47 tag of its language.
+        options: its language, and the one to write into the file.
     """
 
-    def __init__(self, data: bytes, language: str) -> None:
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
         self._text, self._encoding = decode(data)
+        self._options = options
         self._is_webvtt = bool(_WEBVTT.match(self._text))
-        self._boundaries = _Boundaries(_WEBVTT_TAG if self._is_webvtt else _SUBRIP_TAG, language)
+        tag = _WEBVTT_TAG if self._is_webvtt else _SUBRIP_TAG
+        self._boundaries = _Boundaries(tag, options.source_language)
         self._sentences = [
             CueGroup(cues, self._boundaries.tag, is_escaped=self._is_webvtt)
             for cues in self._group()
@@ -75,7 +83,14 @@ class SubtitleDocument:
             if translation != sentence.marked.without_kept()
             for cue, text in zip(sentence.cues, sentence.fill(translation), strict=True)
         )
-        return splice(self._text, changes).encode(self._encoding)
+        return splice(self._text, [*self._name_language(), *changes]).encode(self._encoding)
+
+    def _name_language(self) -> Iterator[tuple[int, int, str]]:
+        """Yield the target language in place of the source language in the header."""
+        match = _LANGUAGE.match(self._text)
+        source, target = self._options.source_language, self._options.target_language
+        if match is not None and are_variants(match[1], source) and target != UNKNOWN_LANGUAGE:
+            yield *match.span(1), target
 
     def _group(self) -> Iterator[list[Cue]]:
         """Yield the cues of each segment; cues without letters are left out."""
@@ -216,4 +231,4 @@ def extract(data: bytes, options: DocumentOptions) -> SubtitleDocument:
     Raises:
         UserError: it is not UTF-8 or UTF-16, has no cues, a damaged time line or an endless cue.
     """
-    return SubtitleDocument(data, options.source_language)
+    return SubtitleDocument(data, options)

@@ -304,12 +304,35 @@ def test_a_changed_attribute_inside_of_a_changed_text() -> None:
         ("he", "<p dir=ltr>x</p></html>", "<p dir=ltr>x</p></html>"),
         ("he", "<html lang=a dir=ltr lang=b>", '<html lang="he" dir="rtl" lang="he">'),
         ("es", '<html dir="rtl" lang=ar><p dir=rtl>', '<html dir="ltr" lang="es"><p dir=rtl>'),
+        ("en", "<p lang=es-MX><b lang='fr'>x", "<p lang=\"en\"><b lang='fr'>x"),
+        ("ar", '<p dir=ltr xml:lang="es">x', '<p dir="rtl" xml:lang="ar">x'),
+        ("en", '<html lang="{{ lang }}"><pre lang=es>', '<html lang="{{ lang }}"><pre lang=es>'),
+        (
+            "pt",
+            "<meta http-equiv=Content-Language content=es><meta name=x content=es>",
+            '<meta http-equiv=Content-Language content="pt"><meta name=x content=es>',
+        ),
+        (
+            "pt-BR",
+            '<meta content="es_ES" property="og:locale">',
+            '<meta content="pt_BR" property="og:locale">',
+        ),
     ],
 )
 def test_a_page_names_its_language_and_direction(target: str, page: str, expected: str) -> None:
     document = extract(page.encode(), "html", DocumentOptions("es", target))
     copied = document.fill([segment.without_kept() for segment in document.segments])
     assert copied.decode() == expected
+
+
+def test_elements_in_another_language_stay() -> None:
+    page = """<html lang=en><p lang=es-ES>Uno</p><p lang="en" title="Hi">This <b>is</b></p>
+<p>Dos <i lang=fr>mots</i> <span lang="{{ x }}">tres</span></p>"""
+    texts = ["Uno", "Dos \uf000 tres"]
+    document = extract(page.encode(), "html", DocumentOptions("es", "en"))
+    assert [segment.text for segment in document.segments] == texts
+    [*_, last] = read(page).segments  # in any language
+    assert last.text == "Dos mots tres"
 
 
 def test_an_attribute_behind_the_language_is_translated() -> None:

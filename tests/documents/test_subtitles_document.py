@@ -130,6 +130,21 @@ def test_segments_of_webvtt_are_sentences() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("\ufeffWEBVTT\nKind: x\nLanguage: es-MX\n\n", "\ufeffWEBVTT\nKind: x\nLanguage: en\n\n"),
+        ("WEBVTT\r\nLanguage:es\r\n\r\n", "WEBVTT\r\nLanguage:en\r\n\r\n"),
+        ("WEBVTT\nLanguage: fr\n\n", "WEBVTT\nLanguage: fr\n\n"),
+        ("WEBVTT\n\nNOTE\nLanguage: es\n\n", "WEBVTT\n\nNOTE\nLanguage: es\n\n"),
+    ],
+)
+def test_webvtt_names_its_language(header: str, expected: str) -> None:
+    cue = "00:01.000 --> 00:02.500\nHola"
+    document = extract(f"{header}{cue}".encode(), DocumentOptions("es", "en"))
+    assert document.fill(document.segments).decode() == expected + cue
+
+
 def test_tags_are_marks() -> None:
     sentence, dialogue, *_ = read(SUBRIP).segments
     # The boundary of the cues, then the italics.
