@@ -26,8 +26,8 @@ _FRONT = re.compile(
     r"\ufeff?(?:(---|\+\+\+)[ \t]*\n(?![ \t]*\n)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z))?"
 )
 _LINE_END = re.compile(r"\r\n?|\n")
-# What begins a task, a footnote, the definition of a word.
-_MARKER = re.compile(r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*|:[ \t]+")
+# What begins a task, a footnote, the definition of a word, a callout.
+_MARKER = re.compile(r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*\n?|:[ \t]+|\[!\w+\][+-]?[ \t]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -127,7 +127,9 @@ class MarkdownDocument:
         indent = ""
         if len(begins) > 1:
             indent = self._source[self._source.rfind("\n", 0, begins[1]) + 1 : begins[1]]
-        return _Passage(begins[0] + skipped, end, content[skipped:], indent)
+        is_line = content[:skipped].endswith("\n")
+        begin = begins[1] if is_line else begins[0] + skipped
+        return _Passage(begin, end, content[skipped:], indent)
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the document with other texts: see `Document.fill`."""

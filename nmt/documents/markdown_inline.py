@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from html.entities import codepoint2name
+from itertools import takewhile
 from typing import NamedTuple
 
 from markdown_it.token import Token
@@ -45,7 +46,7 @@ class Element(NamedTuple):
     end: str = ""
     # Of a link that its own text refers to a definition: the text; of an image: that of `alt`.
     label: str = ""
-    is_spaced: bool = False  # whether white space is around it
+    is_spaced: bool = False  # without text: whether white space is around it
     alt: str = ""  # the text of an image that is translated
 
 
@@ -112,6 +113,13 @@ class Reader:
         label, tail = self._content[begin:label_end], self._content[label_end:end]
         is_named_by_text = tail in ("]", "][]")
         self._open("link", at, "[", tail, to_one_line(label) if is_named_by_text else "")
+        inside = takewhile(lambda token: token.type != "link_close", self._tokens[at + 1 :])
+        has_text = any(token.type in TEXTS for token in inside)
+        is_spaced = not has_text and self._is_between_spaces(begin - 1, end)
+        self.elements[-1] = self.elements[-1]._replace(is_spaced=is_spaced)
+
+    def _is_between_spaces(self, begin: int, end: int) -> bool:
+        return not (self._content[max(0, begin - 1) : begin] + self._content[end : end + 1]).strip()
 
     def _add_leaf(self, first: int) -> int:
         """Add an element whose content is not translated; return its last token."""
@@ -129,8 +137,7 @@ class Reader:
         source = to_one_line(self._content[begin:end])
         is_single = first == last and token.type in ("image", "empty", "html_inline")
         is_empty = is_single or self._is_note(first)
-        around = self._content[max(0, begin - 1) : begin], self._content[end : end + 1]
-        is_spaced = is_empty and not any(sign.strip() for sign in around)
+        is_spaced = is_empty and self._is_between_spaces(begin, end)
         alt = _read_alt(token, source) if first == last else ""
         label = to_one_line(token.content) if alt else ""
         self.elements.append(Element("leaf", items, source, "", label, is_spaced, alt))
@@ -191,6 +198,7 @@ class Writer:
             self._put(element.begin, element.items)
             self._has_space |= element.is_spaced
         else:
+            self._has_space |= element.is_spaced
             self._waiting.append(index)
 
     def _end(self, index: int) -> None:
@@ -208,6 +216,7 @@ class Writer:
         self._parts.append(end)
         is_tag = end.startswith("<")
         self._items.append(("html_inline", end) if is_tag else (f"{element.kind}_close", ""))
+        self._has_space |= element.is_spaced
 
     def _mark(self, element: Element) -> tuple[str, str]:
         """Return what begins and ends an element."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Literal
 
 from markdown_it import MarkdownIt, rules_block, rules_inline
@@ -19,13 +19,17 @@ SOURCES = frozenset(("code_inline", "html_inline", "image", "kept", "empty"))
 
 _NESTING = 100  # levels of quotes, lists and brackets; deeper text is not translated
 _SPACE = re.compile("[\x00-\x20\x85\u2028\u2029]+")
-# What begins footnotes and definitions of words.
-_DEFINITION = re.compile(r"\[\^[^\[\]\s]+\]:|:[ \t]")
+# What begins a footnote, and one or the definition of a word.
+_NOTE = re.compile(r"\[\^[^\[\]\s]+\]:")
+_DEFINITION = re.compile(rf"{_NOTE.pattern}|:[ \t]")
 # Lines between texts: containers, alerts, tables of contents, template tags, attributes.
 _KEPT_LINE = re.compile(
-    r":::.*|(?:!!!|\?\?\?\+?)[ \t]+[a-z].*|===\+? \".*\"|\[!\w+\]|\[\[?_?TOC_?\]\]?"
+    r":::.*|(?:!!!|\?\?\?\+?)[ \t]+[a-z].*|===\+? \".*\"|\[!\w+\][+-]?|\[\[?_?TOC_?\]\]?"
     r"|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
 )
+# What begins no paragraph of a footnote.
+_BLOCK = re.compile(r"(?:[-+*]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[>|<]|```|~~~")
+_CALLOUT = re.compile(r"\[!\w+\][+-]?[ \t]+\S")  # with a title
 _EXTENSION = re.compile(
     r"""(?P<empty>\[\^[^\[\]\s]+\]|\{[#.:][^{}]*\})  # [^1] and {#id .class}
     |(?P<kept>\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
@@ -49,11 +53,13 @@ class MarkdownParser:
         for name, block_rule in (
             ("math", _skip_math),
             ("kept_line", _skip_kept_line),
+            ("callout", _read_callout),
             ("definition", _end_before_definition),
         ):
             interrupted = ["paragraph", "reference", "blockquote", "list"]
             blocks.before("fence", name, block_rule, {"alt": interrupted})
         blocks.at("reference", _read_reference)
+        blocks.at("code", _read_code)
         for name, rule in (
             ("backticks", rules_inline.backtick),
             ("image", rules_inline.image),
@@ -150,6 +156,20 @@ def _skip_kept_line(state: StateBlock, begin: int, end: int, silent: bool) -> bo
     return True
 
 
+def _read_callout(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Read the title of a callout, a paragraph of one line."""
+    text = _get_line(state, begin)
+    if state.is_code_block(begin) or not _CALLOUT.match(text):
+        return False
+    if not silent:
+        state.line = begin + 1
+        state.push("paragraph_open", "p", 1)
+        inline = state.push("inline", "", 0)
+        inline.content, inline.map, inline.children = text, [begin, state.line], []
+        state.push("paragraph_close", "p", -1)
+    return True
+
+
 def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
     """Skip lines from one that begins with $$ to one that ends with it and has no other $$.
 
@@ -174,6 +194,23 @@ def _end_before_definition(state: StateBlock, begin: int, end: int, silent: bool
     """Definitions are paragraphs, but each begins one of its own."""
     at = state.bMarks[begin] + state.tShift[begin]
     return silent and _DEFINITION.match(state.src, at) is not None
+
+
+def _read_code(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Read an indented block: code, or a further paragraph of a footnote."""
+    return not _continues_note(state, begin, end) and rules_block.code(state, begin, end, silent)
+
+
+def _continues_note(state: StateBlock, begin: int, end: int) -> bool:
+    """Whether an indented line begins a paragraph below that of a footnote."""
+    last = state.tokens[-2] if len(state.tokens) > 1 else None
+    if last is None or last.type != "inline" or not last.map:
+        return False
+    is_note = _NOTE.match(last.content) or state.is_code_block(last.map[0])
+    if not is_note or state.sCount[begin] - state.blkIndent >= 8:
+        return False
+    lines = takewhile(lambda line: not state.isEmpty(line), range(begin, end))
+    return not any(_BLOCK.match(_get_line(state, line)) for line in lines)
 
 
 def _read_reference(state: StateBlock, begin: int, end: int, silent: bool) -> bool:

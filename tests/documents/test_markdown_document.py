@@ -20,7 +20,7 @@ from nmt.documents.markdown import MarkdownDocument
 from nmt.errors import UserError
 from nmt.inference.carrying import carry_marks
 from nmt.inference.results import Word
-from nmt.text.marked import MarkedText
+from nmt.text.marked import Mark, MarkedText
 from nmt.text.words import find_words
 
 GUIDE = r"""---
@@ -253,6 +253,31 @@ DOCUMENTS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("> [!NOTE] Uno\n> Dos\n> tres", ["Uno", "Dos tres"]),
+        ("[^a]: Uno\n\n    Dos\n    tres\n\n    Cuatro", ["Uno", "Dos tres", "Cuatro"]),
+        ("- [^a]: Uno\n\n      Dos\n\n          código", ["Uno", "Dos"]),
+        ("[^a]: Uno\n\n    - a b\n\nDos\n\n    código", ["Uno", "Dos"]),
+        ("[^a]: Uno\n\n    # a\n    b", ["Uno"]),
+    ],
+)
+def test_paragraphs_of_callouts_and_notes(source: str, texts: list[str]) -> None:
+    document = read(source)
+    assert [segment.text for segment in document.segments] == texts
+    assert copy(document) == source.encode()
+
+
+def test_the_space_beside_a_linked_picture_stays() -> None:
+    document = read("Y [![*a*](b)](c) hoy, [![*d*](e)](f).")
+    [segment] = document.segments
+    assert segment.text == "Y hoy, ."
+    marks = (Mark(4, 4), Mark(4, 4, 0), Mark(11, 11), Mark(11, 11, 2))
+    filled = replace(segment, text="And today, .", marks=marks)
+    assert document.fill([filled]) == b"And [![*a*](b)](c) today, [![*d*](e)](f)."
+
+
 @pytest.mark.parametrize("source", DOCUMENTS, ids=range(len(DOCUMENTS)))
 def test_a_document_filled_with_its_own_text_is_the_same_bytes(source: str) -> None:
     assert copy(read(source)) == source.encode()
@@ -292,6 +317,10 @@ def test_other_encodings_are_read_and_written() -> None:
         ("- [x] Hola\n", "Hello", "- [x] Hello\n"),
         ("5\n: Hola\n  mundo\n: 5", "Hello", "5\n: Hello\n: 5"),
         ("[^a]: Hola\n[^b]: 5", "Hello", "[^a]: Hello\n[^b]: 5"),
+        ("[^a]:\n    Hola\n    mundo", "Hello world", "[^a]:\n    Hello world"),
+        ("> [!NOTE] Hola\n> 5", "Hello", "> [!NOTE] Hello\n> 5"),
+        ("> [!TIP]-\n> Hola", "Hello", "> [!TIP]-\n> Hello"),
+        ("- [!TIP]+ Hola", "Hello", "- [!TIP]+ Hello"),
         ("|Hola|\n|-|\n", "A|B\\", "|A\\|B\\ |\n|-|\n"),
         ("Hola | 5\n--|--\n", "1. First", "1\\. First | 5\n--|--\n"),
         ("Hola", "2 * 3 a_b [x] a < b & c", "2 * 3 a_b [x] a < b & c"),
@@ -474,7 +503,18 @@ def get_alts(block: Token) -> list[str]:
     return alts
 
 
-EXTENSIONS = ("$x$", "[^1]", "{#a}", "$$y$$", "\n:::\n", "\n: ", "\n[^2]: ", "\n$$\n", "\n[!TIP]\n")
+EXTENSIONS = (
+    "$x$",
+    "[^1]",
+    "{#a}",
+    "$$y$$",
+    "\n:::\n",
+    "\n: ",
+    "\n[^2]: ",
+    "\n$$\n",
+    "\n[!TIP]\n",
+    "\n[!TIP] ",
+)
 
 
 @st.composite
