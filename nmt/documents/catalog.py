@@ -37,7 +37,13 @@ _RESOLVER = yaml.resolver.Resolver()
 _PROPERTIES = re.compile(r"(?:(?:[&!]\S*|#[^\r\n]*)\s+)+")  # anchor and tag before a string
 _BLOCK_HEADER = re.compile("[|>][-+0-9]*")
 
-_FORMAT = "(?:d{1,4}|D{1,4}|M{1,4}|[yY]{2,4}|H{1,2}|h{1,2}|m{1,2}|s{1,2}|[aA]|E{1,4}|Z{1,2})"
+_FORMAT = "(?:d{1,4}|D{1,4}|M{1,4}|y|[yY]{2,4}|H{1,2}|h{1,2}|m{1,2}|s{1,2}|[aA]|E{1,4}|Z{1,2})"
+_BETWEEN = r"(?:(?u:[^\w'\[\]])|_|'[^']*'|\[[^\[\]]*\])+"  # also literals: 'de', [de]
+_PROPERTY = (
+    "(?:-?[a-z]+(?:-[a-z]+)+|background|border|bottom|color|cursor|display|flex|float|font|gap"
+    "|height|left|margin|opacity|outline|overflow|padding|position|right|top|transform|width)"
+)
+_WITH_HYPHEN = "[a-z]+(?:-[a-z0-9]+)+"
 # Values that programs read, beyond the spans that the translator keeps in any text.
 _CODE = re.compile(
     r"[a-z]{2}|[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3})){1,2}"  # locale
@@ -46,7 +52,13 @@ _CODE = re.compile(
     r"|[a-z]+(?:[A-Z][a-z0-9]*)+"  # identifier, also with dots, underscores or digits
     r"|[A-Za-z0-9-]+(?:[._][A-Za-z0-9-]+)+|[A-Za-z0-9-]*[0-9][A-Za-z0-9-]*"
     r"|(?:mailto|tel|data|urn|javascript):\S+|[a-z]+://\S+|(?:\.{0,2}|~)/\S*|[A-Za-z]:\\\S*"
-    rf"|{_FORMAT}(?:(?u:[\W_]+){_FORMAT})+",  # format of a date; letters, as in "más", end none
+    r"|[a-z0-9_.-]+(?:/[a-z0-9_.-]+){2,}"  # path
+    rf"|(?:{_PROPERTY}\s*:[^:;]+;\s*)+(?:{_PROPERTY}\s*:[^:;]+)?"  # style
+    # Classes of CSS: "btn btn-lg", "btn-lg btn-block".
+    r"|(?=(?:\S+ )*([a-z]+) (?:\S+ )*\1-)[a-z0-9-]+(?: [a-z0-9-]+)+"
+    rf"|{_WITH_HYPHEN}(?: {_WITH_HYPHEN})+"
+    # Format of a date; letters, as in "más", end none, and "H y M" is a text.
+    rf"|(?!. y .$){_FORMAT}(?:{_BETWEEN}{_FORMAT})+",
     re.ASCII,
 )
 _LONGEST_CODE = 200  # characters; longer ones are texts if they have white space

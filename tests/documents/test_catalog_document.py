@@ -118,10 +118,32 @@ def test_the_texts_of_a_yaml_document() -> None:
         "¡Ya!",
         "Más",  # no format of a date: M, s
         "día",
+        "H y M",
+        "medio-ambiente hoy",
+        "Rojo/Verde/Azul",
+        "desayuno: pan; comida: sopa",
     ],
 )
 def test_short_texts_are_texts(text: str) -> None:
     assert [segment.text for segment in read(json.dumps([text])).segments] == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "assets/img/perro",
+        "btn btn-primary btn-lg",
+        "btn-primary btn-lg",
+        "fa fa-home",
+        "font-size: 12px; color: red",
+        "d 'de' MMMM 'de' y",
+        "EEEE, d 'de' MMMM",
+        "D [de] MMMM [de] YYYY",
+        "MMM d, y",
+    ],
+)
+def test_code_is_no_text(text: str) -> None:
+    assert read(json.dumps([text])).segments == []
 
 
 @pytest.mark.parametrize(
