@@ -17,7 +17,7 @@ from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
 from nmt.text.brackets import PAIRS
 from nmt.text.marked import Mark, MarkedText, delete_characters
-from nmt.text.spans import Span
+from nmt.text.spans import Span, find_spans, make_overlap_test
 from nmt.text.tags import Insertions, TaggedText
 from nmt.text.words import find_words
 
@@ -44,7 +44,13 @@ def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedT
         return MarkedText(text)
     words = words or _align_by_position(source.text, text)
     kept = {source.text[mark.begin] for mark in source.marks if mark.is_kept}
-    words = [word for word in words if text[word.begin : word.end] not in kept]
+    spans = find_spans(text) if "<" in text else ()
+    is_tag = make_overlap_test([span for span in spans if text[span[0]] == "<"])
+    words = [
+        word
+        for word in words
+        if text[word.begin : word.end] not in kept and not is_tag(word.begin, word.end)
+    ]
     return _Carrier(source, text, words).carry()
 
 

@@ -207,6 +207,13 @@ def test_tags_follow_their_words() -> None:
     assert places.insert("The white house.") == tagged.text
 
 
+def test_no_tag_comes_into_another_one() -> None:
+    source = read_tags("<p>uno <b>dos</b></p>")
+    words = (Word(3, 6, None, ((3, 6),)), Word(8, 9, None, ((7, 10),)))
+    tagged, _ = carry_tags(source, Translation("<p>one</p>", 0.0, 0.0, (), words=words))
+    assert tagged.text == "<p><b>one</b></p>"
+
+
 def test_tags_whose_words_are_not_known_are_lost_unless_they_are_around_the_text() -> None:
     translation = Translation("uno dos", 0.0, 0.0, ())
     tagged, _ = carry_tags(read_tags("one <b>two</b>"), translation)
