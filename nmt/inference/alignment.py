@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
 from typing import NamedTuple
@@ -151,14 +152,31 @@ def match_characters(text: str, other: str) -> list[int]:
     return matched
 
 
-def move_spans(spans: Sequence[Span], matched: Sequence[int]) -> tuple[Span, ...]:
-    """Return the spans of matched characters; a span without any is left out."""
+def move_spans(
+    spans: Sequence[Span], matched: Sequence[int], words: Sequence[Span] = ()
+) -> tuple[Span, ...]:
+    """Return the spans of matched characters; a span without any is left out.
+
+    Args:
+        spans: of a text.
+        matched: its characters, see `match_characters`.
+        words: of the other text; a span has all characters of the words that it is a part of.
+    """
     moved = []
     for begin, end in spans:
         ends = [at for at in matched[begin:end] if at >= 0]
         if ends:
-            moved.append((min(ends), max(ends) + 1))
+            moved.append(_widen(min(ends), max(ends) + 1, words))
     return tuple(moved)
+
+
+def _widen(begin: int, end: int, words: Sequence[Span]) -> Span:
+    """Return a span with all characters of the words that overlap it."""
+    first = bisect_right(words, begin, key=lambda word: word[1])
+    overlapping = words[first : bisect_left(words, end, key=lambda word: word[0])]
+    if not overlapping:
+        return begin, end
+    return min(begin, overlapping[0][0]), max(end, overlapping[-1][1])
 
 
 def _match_long(ours: str, theirs: str) -> Iterator[Match]:

@@ -71,12 +71,13 @@ def locate_sources(
     """
     if any(each.text.strip() and not each.words for row in translations for each in row):
         return [[replace(each, words=()) for each in row] for row in translations]
+    source_words = find_words(text.source.text)
     return [
         [
             replace(
                 translation,
                 words=tuple(
-                    replace(word, sources=move_spans(word.sources, matched))
+                    replace(word, sources=move_spans(word.sources, matched, source_words))
                     for word in translation.words
                 ),
             )

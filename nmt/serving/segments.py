@@ -18,6 +18,7 @@ from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
 from nmt.text.tags import Insertions
 from nmt.text.terms import Glossary
+from nmt.text.words import find_words
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation
@@ -143,10 +144,10 @@ class SegmentTranslator:
         beginnings = [prefix, *(f"{prefix}{word}" for word in words)]
         begun = [self._begin_with(text.segments[number], beginning) for beginning in beginnings]
         explanation = self._explainer.explain(*begun)
-        matched = match_segments(text)[number]
+        matched, words = match_segments(text)[number], find_words(text.source.text)
         source = []
         for reason in explanation.source:
-            spans = move_spans([reason.span], matched) if reason.span else ()
+            spans = move_spans([reason.span], matched, words) if reason.span else ()
             moved = [text.source.insertions.move(*span) for span in spans]
             source.append(reason._replace(span=moved[0] if moved else None))
         return explanation._replace(source=tuple(source)), self._explainer.reason

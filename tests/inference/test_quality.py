@@ -125,6 +125,17 @@ def test_words_refer_to_the_characters_of_the_text() -> None:
     assert how.words[1].sources == ()
 
 
+def test_sources_are_whole_words_of_the_text_although_others_were_translated() -> None:
+    text = "Perdi el trenn (otra vez)."
+    segment = Segment(NOTHING, "Perdí el tren (otra vez).")
+    sources = (0, 5), (9, 13), (15, 23)
+    words = tuple(Word(0, 6, None, (source,)) for source in sources)
+    segmented = SegmentedText((segment,), "", TaggedText(MarkedText(text)))
+    [[missed]] = locate_sources(segmented, [[Translation("Missed", 0.0, 0.0, (), words=words)]])
+    spans = [span for word in missed.words for span in word.sources]
+    assert [text[begin:end] for begin, end in spans] == ["Perdi", "trenn", "otra vez"]
+
+
 def test_what_is_copied_is_certain() -> None:
     copied = copy_with_words(Segment(NOTHING, "12 😀", is_copied=True))
     assert (copied.text, copied.confidence) == ("12 😀", 1.0)

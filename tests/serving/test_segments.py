@@ -11,6 +11,7 @@ import pytest
 from conftest import SMALL, Letters, transformer
 
 from nmt import Translator
+from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation, Reason
 from nmt.config import DecodingConfig
 from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
@@ -185,3 +186,23 @@ def test_sentences_stand_inside_of_the_tags_around_them() -> None:
     [translation], sentences = served.join(text, hypotheses, 1)
     assert translation.text == "<b>hi.</b> <i>bye</i>"
     assert sentences == [SentenceSpan(3, 6, "hola."), SentenceSpan(14, 17, "adios")]
+
+
+def test_an_explanation_names_whole_words_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    decoding = DecodingConfig(
+        beam_size=1,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=3,
+        batch_size=8,
+        no_repeat_ngram=0,
+    )
+    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), decoding))
+    reason = Reason("tren", 0.5, 1.0, (0, 4))
+    explained = ChoiceExplanation(-0.5, "b", -2.5, (reason,), (), 2.0, 0.0, 3.0)
+    monkeypatch.setattr(ChoiceExplainer, "explain", lambda *_: explained)
+    text = served.segment("trenn")
+    text = text._replace(segments=(replace(text.segments[0], text="tren"),))
+    explanation, _ = served.explain(text, 0, "", ["a"])
+    assert explanation.source[0].span == (0, 5)
