@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 from unicodedata import category
 
+from nmt.text.marked import splice
 from nmt.text.names import ends_with_name, is_honorific, is_name
 from nmt.text.spans import ANY_SLOT
 
@@ -133,10 +134,9 @@ def copy_first_capital(source: str, translation: str) -> str:
 def _lower_capitals(text: str) -> str:
     """Return a text in lower case, but for Roman numerals."""
     lower = text.lower()
-    if len(lower) == len(text):
-        for match in _NUMERAL.finditer(text):
-            lower = lower[: match.start()] + match[0] + lower[match.end() :]
-    return lower
+    if len(lower) != len(text):
+        return lower
+    return splice(lower, ((*match.span(), match[0]) for match in _NUMERAL.finditer(text)))
 
 
 def _lower_title(match: re.Match[str]) -> str:

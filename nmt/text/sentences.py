@@ -28,7 +28,7 @@ _SEPARATOR = re.compile(
     r"|(?<=[.!?…:])<br ?/?>\s*|(?:\\[nrt])+\s*|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
 )
 # Between columns made of spaces, and before the number of a page.
-_COLUMN = re.compile(r"(?<=[^\s.!?…])[ \u00a0]{4,}(?=\S)|(?<=\S)\s?\.{4,}\s?(?=\d)")
+_COLUMN = re.compile(r"(?<=[^\s.!?…])[ \u00a0]{4,}(?=\S)|(?<=[^\s.])\s?\.{4,}\s?(?=\d)")
 _WIDE = 6  # spaces that separate two columns
 _CAPITALIZED = "[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}"
 _LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida
