@@ -126,11 +126,16 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 
 def split_label(sentence: str) -> list[str]:
-    """Return the labels of a sentence, such as "Nota: " or "(Risas) ", and the rest."""
+    """Return the labels of a sentence, such as "(Risas) " and "Ana: ", and the rest.
+
+    After one with a colon, there is no other one.
+    """
     pieces, begin = [], 0
     while match := _LABEL.match(sentence, begin):
         pieces.append(match[0])
         begin = match.end()
+        if match[0].rstrip().endswith(":"):
+            break
     return [*pieces, sentence[begin:]]
 
 

@@ -239,6 +239,7 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
         ("(Casi) todo", None),
         ("(a) Todo", None),
         ("[Ver](a.b) Todo", None),
+        ("Nota: Ana: no", "Nota: "),
         ("Nota:", None),
         ("Nota: \n", None),
         ("Nota:este", None),
