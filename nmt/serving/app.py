@@ -151,6 +151,7 @@ def _add_routes(
     async def explain(body: ExplanationRequest, request: Request) -> ExplanationResponse:
         return await service.explain(body, request)
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
         await service.check_health()
@@ -164,6 +165,7 @@ def _add_routes(
     async def show_metrics() -> Response:
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})

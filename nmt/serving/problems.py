@@ -25,6 +25,10 @@ _BODIES: dict[str, type[BaseModel]] = {
     "/corrections": Correction,
     "/explain": ExplanationRequest,
 }
+_UNREADABLE: dict[type, str] = {  # bodies, by what reading their JSON raises
+    UnicodeDecodeError: "the body is not UTF-8; compressed bodies are not supported",
+    RecursionError: "the body is nested too deeply",
+}
 _MAX_ECHO = 50  # characters of a client's input that an error repeats
 
 
@@ -47,7 +51,8 @@ def add_handlers(app: FastAPI) -> None:
 
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
-    return problem(error.status_code, error.detail, error.headers)
+    message = _UNREADABLE.get(type(error.__cause__), error.detail)
+    return problem(error.status_code, message, error.headers)
 
 
 async def _failed(_: Request, error: Exception) -> Response:
