@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Tensor = Any
 
 SUPPRESSED = (PAD, BOS)  # ids that no output contains
+SEEDS = 2**32  # of samples: as many as checksums, which make their random keys
 FREE = -1  # in a prefix: any token may follow
 
 
@@ -202,8 +203,8 @@ class SamplingRequest:
             raise UserError(f"top_k must be at least 0, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise UserError(f"top_p must be above 0 and at most 1, got {self.top_p}")
-        if self.seed < 0:
-            raise UserError(f"seed must be at least 0, got {self.seed}")
+        if not 0 <= self.seed < SEEDS:
+            raise UserError(f"seed must be at least 0 and below 2^32, got {self.seed}")
         return SamplingOptions(self.count, self.temperature, self.top_k, self.top_p, self.seed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,19 +29,25 @@ class _Pairs(NamedTuple):
     spans: list[list[str]]  # of each pair, the kept spans that slots stand for on both sides
 
 
-def _encode_pairs(
-    tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], slots: Sequence[str] = ()
-) -> _Pairs:
-    """Encode pairs; slots stand for kept spans that both sides share, as in training.
+def _clean_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the cleaned texts of pairs.
 
     Raises:
         UserError: one is not a pair of strings.
     """
+    cleaned = []
     for number, pair in enumerate(pairs, start=1):
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
         if not is_pair or not all(isinstance(side, str) for side in pair):
             raise UserError(f"pair {number} must be a source and a target text, got {pair!r}")
-    cleaned = [(clean_input(source), clean_input(target)) for source, target in pairs]
+        cleaned.append((clean_input(pair[0]), clean_input(pair[1])))
+    return cleaned
+
+
+def _encode_pairs(
+    tokenizer: Tokenizer, cleaned: Sequence[tuple[str, str]], slots: Sequence[str] = ()
+) -> _Pairs:
+    """Encode cleaned pairs; slots stand for kept spans that both sides share, as in training."""
     spans = [list_shared_spans(*pair)[: len(slots)] if slots else [] for pair in cleaned]
     kept = [keep_shared_spans(*pair, slots) if slots else pair for pair in cleaned]
     return _Pairs(
@@ -51,25 +57,26 @@ def _encode_pairs(
     )
 
 
-def count_pair_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
+def count_pair_tokens(tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]) -> list[int]:
     """Return the tokens of the longer side of each pair, EOS included.
 
     The same pair may have more or fewer tokens with slots than without: the larger number counts.
     """
-    ways = [_encode_pairs(tokenizer, pairs, slots) for slots in ((), SLOTS[: tokenizer.slots])]
+    cleaned = _clean_pairs(pairs)
+    ways = [_encode_pairs(tokenizer, cleaned, slots) for slots in ((), SLOTS[: tokenizer.slots])]
     sides = zip(*(side for way in ways for side in way[:2]), strict=True)
     return [max(map(len, all_ids)) + 1 for all_ids in sides]
 
 
 def score_pairs(
-    engine: Engine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
+    engine: Engine, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]], *, batch_size: int
 ) -> list[PairScore]:
     """Return the log-probability of each token of given translations.
 
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    encoded = _encode_pairs(tokenizer, pairs, SLOTS[: tokenizer.slots])
+    encoded = _encode_pairs(tokenizer, _clean_pairs(pairs), SLOTS[: tokenizer.slots])
     scores = _in_batches(engine.score, engine, encoded, batch_size)
     return [
         PairScore(
@@ -81,14 +88,14 @@ def score_pairs(
 
 
 def attend_pairs(
-    engine: KerasEngine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
+    engine: KerasEngine, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]], *, batch_size: int
 ) -> list[Attention]:
     """Return the attention weights of given translations.
 
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    encoded = _encode_pairs(tokenizer, pairs)
+    encoded = _encode_pairs(tokenizer, _clean_pairs(pairs))
     attention = _in_batches(engine.attention, engine, encoded, batch_size)
     return [
         label_attention(engine, tokenizer, source, target, EOS, weights)
@@ -97,14 +104,15 @@ def attend_pairs(
 
 
 def align_pairs(
-    engine: Engine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
+    engine: Engine, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]], *, batch_size: int
 ) -> list[np.ndarray]:
     """Return the alignment [T, S] of given translations: see `Engine.align`.
 
     Raises:
         UserError: a text has more tokens than the model positions, or the model has no attention.
     """
-    return _in_batches(engine.align, engine, _encode_pairs(tokenizer, pairs), batch_size)
+    encoded = _encode_pairs(tokenizer, _clean_pairs(pairs))
+    return _in_batches(engine.align, engine, encoded, batch_size)
 
 
 def attend_segment(

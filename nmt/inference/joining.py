@@ -81,7 +81,7 @@ class _Chosen(NamedTuple):
 class Joiner:
     """Joins translations of segments.
 
-    A text without segments has one translation, which is empty.
+    The translation of a text without segments is empty.
 
     Args:
         language: BCP 47 tag of the translations.
@@ -116,23 +116,25 @@ class Joiner:
     def join_samples(
         self,
         segments: Sequence[list[Translation]],
+        count: int,
         seed: int,
         spaces: Sequence[str] | None = None,
     ) -> list[Translation]:
-        """Return samples of the text, the most probable first.
+        """Return ``count`` samples of the text, the most probable first.
 
         The samples of each segment are shuffled first: engines sort them by probability, and
         joining them in that order would favour likely and unlikely samples meeting their own kind.
 
         Args:
             segments: the samples of each segment.
+            count: samples of each segment, and of the text.
             seed: seed of the shuffling.
             spaces: see `place_texts`.
         """
-        if len(segments) < 2:
-            return [self._join(chosen, spaces) for chosen in zip(*segments, strict=True)] or [
-                self._join([], spaces)
-            ]
+        if not segments:
+            return [self._join([], spaces)] * count
+        if len(segments) == 1:
+            return [self._join([sample], spaces) for sample in segments[0]]
         shuffled = [
             [samples[i] for i in np.random.default_rng([seed, number]).permutation(len(samples))]
             for number, samples in enumerate(segments)

@@ -225,7 +225,9 @@ class Pipeline:
         if isinstance(request, SearchRequest):
             translations = self._joiner.join_best(segments, request.n_best, text.spaces)
         else:
-            translations = self._joiner.join_samples(segments, request.seed, text.spaces)
+            translations = self._joiner.join_samples(
+                segments, request.count, request.seed, text.spaces
+            )
         if isinstance(request, SamplingRequest) and request.rank_by_agreement:
             translations = _rank_by_agreement(translations)
         return [carry_tags(text.source, translation)[0] for translation in translations]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from nmt.config import DataConfig
 from nmt.data.filtering import differ_in_length
 from nmt.data.languages import find_code, make_identifier
-from nmt.inference.contract import SamplingRequest, SearchRequest
+from nmt.inference.contract import SEEDS, SamplingRequest, SearchRequest
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.pipeline import Request
 from nmt.inference.results import Translation
@@ -103,7 +103,7 @@ class Synthesizer:
         texts = [clean_text(line) for line in lines]
         request = self.request
         if isinstance(request, SamplingRequest):  # equal lines of two chunks get different samples
-            request = replace(request, seed=request.seed + first)
+            request = replace(request, seed=(request.seed + first) % SEEDS)
         hypotheses = [
             translations[0] if translations else None
             for translations in self.translator.run(texts, request)

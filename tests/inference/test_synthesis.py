@@ -164,6 +164,8 @@ def test_draws_depend_on_the_line_alone() -> None:
     synthesizer.synthesize(["a"], 0)
     synthesizer.synthesize(["a"], 100)
     assert [request.seed for _, request in translator.requests] == [7, 107]
+    Synthesizer(translator, SamplingRequest(1, seed=2**32 - 1), ANY).synthesize(["a"], 100)
+    assert translator.requests[-1][1].seed == 99
 
 
 def lines_of(path: Path) -> list[str]:

@@ -124,7 +124,8 @@ def test_texts_may_come_from_any_iterable_of_strings(translator: Translator) -> 
         ({"top_k": -1}, "top_k must be at least 0, got -1"),
         ({"top_p": 90}, "top_p must be above 0 and at most 1, got 90"),
         ({"top_p": 0.0}, "top_p must be above 0"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": -1}, r"seed must be at least 0 and below 2\^32, got -1"),
+        ({"seed": 2**32}, r"below 2\^32, got 4294967296"),
     ],
 )
 def test_options_of_sampling_have_ranges(
@@ -248,6 +249,13 @@ def test_samples_depend_on_text_and_seed_alone(translator: Translator) -> None:
     assert len({sample.tokens for samples in batch for sample in samples}) > 8
 
 
+def test_any_text_has_as_many_samples_as_requested(translator: Translator) -> None:
+    empty, copied, sentence = translator.samples(["", "12", "Hola."], 2)
+    assert [sample.text for sample in empty] == ["", ""]
+    assert [sample.text for sample in copied] == ["12", "12"]
+    assert len(sentence) == 2
+
+
 def test_samples_carry_the_models_own_log_probability(translator: Translator) -> None:
     for sentence, samples in zip(
         SENTENCES[:2],
@@ -344,6 +352,14 @@ def test_pairs_are_two_strings(translator: Translator, pairs: Any) -> None:
     for method in (translator.score, translator.attentions):
         with pytest.raises(UserError, match="pair 1 must be a source and a target text"):
             method(pairs)
+
+
+def test_pairs_may_come_from_any_iterable(translator: Translator) -> None:
+    pairs = [("Hola.", "Hello."), ("Sí.", "Yes.")]
+    assert translator.score(iter(pairs)) == translator.score(pairs)
+    assert len(translator.attentions(iter(pairs))) == 2
+    tokens = count_pair_tokens(translator.tokenizer, pairs)
+    assert count_pair_tokens(translator.tokenizer, iter(pairs)) == tokens
 
 
 def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
