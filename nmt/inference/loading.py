@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from nmt.config.decoding import ENGINES
+from nmt.config.decoding import ENGINES, QUANTIZATIONS
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError, read_backend
 from nmt.inference.alignment import Aligner
 from nmt.inference.engines import Engines
 from nmt.inference.lexicon import Lexicon
-from nmt.runs.custom_model import check_model_class
+from nmt.runs.custom_model import ModelClass, check_model_class
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -20,6 +21,35 @@ if TYPE_CHECKING:  # loads Keras
     from nmt.inference.ctranslate2_engine import CTranslate2Engine
     from nmt.inference.keras_engine import KerasEngine
     from nmt.model.contract import Model
+
+
+def check_choice(name: str, value: str | None, choices: Sequence[str | None]) -> None:
+    """Check that the value of an option is one of its choices.
+
+    Raises:
+        UserError: it is not.
+    """
+    if value not in choices:
+        raise UserError(
+            f"unknown {name} {value!r}; choose from: {', '.join(filter(None, choices))}"
+        )
+
+
+def open_runs(
+    run: str | Path | RunFolder | Sequence[str | Path | RunFolder], model: ModelClass | None
+) -> list[RunFolder]:
+    """Return the folders of one run or several: see `nmt.inference.translator.Translator.load`.
+
+    Raises:
+        UserError: there is none, or a run is missing.
+    """
+    runs = [run] if isinstance(run, str | Path | RunFolder) else run
+    folders = [
+        each if isinstance(each, RunFolder) else RunFolder.open(Path(each), model) for each in runs
+    ]
+    if not folders:
+        raise UserError("give at least one run")
+    return folders
 
 
 def load_engines(
@@ -42,14 +72,14 @@ def load_engines(
         The preferred engine and, for "auto", the Keras engine: loaded when a request needs it.
 
     Raises:
-        UserError: the weights are missing, the engine cannot hold them, the runs have different
-            tokenizers, a quantization is given but CTranslate2 does not search, or see
-            `check_model_class`.
+        UserError: a name is unknown, the weights are missing, the engine cannot hold them, the runs
+            have different tokenizers, a quantization is given but CTranslate2 does not search, or
+            see `check_model_class`.
     """
     from nmt.formats.weights.ctranslate2 import NotConvertibleError
 
-    if name not in ENGINES:
-        raise UserError(f"unknown engine {name!r}; choose from: {', '.join(ENGINES)}")
+    check_choice("engine", name, ENGINES)
+    check_choice("quantization", quantization, (None, *QUANTIZATIONS))
     for folder in folders:
         check_model_class(folder)
     if len(folders) > 1:
@@ -64,7 +94,7 @@ def load_engines(
 
     reason = ""
     if name == "keras":
-        _refuse_quantization(quantization, "--engine keras is given")
+        _refuse_quantization(quantization, "the engine is keras")
     if name == "auto" and _backend() != "tensorflow":
         name, reason = "keras", f", since Keras runs on {_backend()}"
     if name != "keras":
@@ -90,7 +120,7 @@ def _load_ensemble(
     log: Callable[[str], object],
 ) -> KerasEngine:
     if name == "ctranslate2":
-        raise UserError("--engine ctranslate2 holds one run: several need --engine keras")
+        raise UserError("the engine ctranslate2 holds one run: several need the engine keras")
     _refuse_quantization(quantization, "several runs are searched by Keras")
     for folder in folders[1:]:
         if folder.load_tokenizer().fingerprint != tokenizer.fingerprint:
@@ -112,7 +142,7 @@ def _refuse_quantization(quantization: str | None, reason: str) -> None:
     """Raise a `UserError` if a quantization is given, which only CTranslate2 can follow."""
     if quantization is not None:
         raise UserError(
-            f"--quantization {quantization} is for --engine ctranslate2, and {reason}: leave it out"
+            f"quantization {quantization} is for the engine ctranslate2, and {reason}: leave it out"
         )
 
 

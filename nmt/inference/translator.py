@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config, DecodingConfig
 from nmt.config.data import list_tags
+from nmt.config.decoding import UNITS
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import SamplingRequest, SearchRequest
@@ -160,15 +161,13 @@ class Translator:
 
         Raises:
             UserError: the run or its weights are missing, the engine cannot hold them, the runs
-                have different tokenizers, or were trained with another class than ``model``.
+                have different tokenizers, or were trained with another class than ``model``, or an
+                option is invalid.
         """
-        from nmt.inference.loading import load_engines
+        from nmt.inference.loading import check_choice, load_engines, open_runs
 
-        runs = [run] if isinstance(run, str | Path | RunFolder) else run
-        folders = [
-            each if isinstance(each, RunFolder) else RunFolder.open(Path(each), model)
-            for each in runs
-        ]
+        check_choice("unit", unit, (None, *UNITS))
+        folders = open_runs(run, model)
         tokenizer = folders[0].load_tokenizer()
         return cls.from_config(
             load_engines(folders, tokenizer, engine, quantization, log),
@@ -351,7 +350,7 @@ class Translator:
         """
         return self.pipeline.stream(chunks, request)
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
         """Return the log-probability of each token of given translations (forced decoding).
 
         Args:
@@ -362,7 +361,7 @@ class Translator:
         """
         return score_pairs(self.engine, self.tokenizer, pairs, batch_size=self.decoding.batch_size)
 
-    def attentions(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
+    def attentions(self, pairs: Iterable[tuple[str, str]]) -> list[Attention]:
         """Return the attention weights of given translations (forced decoding).
 
         Args:

@@ -102,7 +102,7 @@ def test_runs_translate_together(parrot_run: Path) -> None:
     assert ensemble.segmenter.max_tokens == single.segmenter.max_tokens
     texts = ["Hoy hace frío.", "¿Dónde está la estación?"]
     assert ensemble.translate(texts) == single.translate(texts)
-    with pytest.raises(UserError, match="--engine ctranslate2 holds one run"):
+    with pytest.raises(UserError, match="the engine ctranslate2 holds one run"):
         Translator.load([parrot_run, parrot_run], engine="ctranslate2")
 
 

@@ -121,7 +121,7 @@ def test_where_keras_runs_on_another_backend_that_searches(
 def test_a_quantization_that_is_not_followed_is_refused(
     parrot_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = "^--quantization int8 is for --engine ctranslate2, and .*: leave it out$"
+    message = "^quantization int8 is for the engine ctranslate2, and .*: leave it out$"
     for run, engine in ((parrot_run, "keras"), ([parrot_run, parrot_run], "auto")):
         with pytest.raises(UserError, match=message):
             Translator.load(run, engine=engine, quantization="int8")
@@ -146,3 +146,16 @@ def test_an_unknown_engine(parrot_run: Path) -> None:
         UserError, match="unknown engine 'fast'; choose from: auto, keras, ctranslate2"
     ):
         Translator.load(parrot_run, engine="fast")
+
+
+def test_an_unknown_quantization_or_unit(parrot_run: Path) -> None:
+    message = "unknown quantization 'int4'; choose from: float32, int8"
+    with pytest.raises(UserError, match=message):
+        Translator.load(parrot_run, quantization="int4")
+    with pytest.raises(UserError, match="unknown unit 'word'; choose from: sentence, line"):
+        Translator.load(parrot_run, unit="word")
+
+
+def test_no_run_at_all_is_refused() -> None:
+    with pytest.raises(UserError, match="give at least one run"):
+        Translator.load([])

@@ -148,7 +148,7 @@ def explain(
             ``not_`` lacks ``why`` or is the word itself, or no Keras model is available.
     """
     if not_ is not None and why is None:
-        raise UserError(f"not_={not_!r} needs why, the word of the translation")
+        raise UserError(f"give why, the word of the translation that {not_!r} is compared with")
     translator = translator.with_keras_engine(_FEATURE)
     engine, tokenizer = translator.keras_engine(_FEATURE), translator.tokenizer.target
     trace = record(translator, sentence, beam_size=beam_size)

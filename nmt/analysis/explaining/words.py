@@ -130,7 +130,7 @@ def encode_other(
     """
     text = clean_input(other)
     if not text:
-        raise UserError("--not needs a word")
+        raise UserError("the other word is empty: give a word")
     prefix, whole = tokenizer.decode([before, [*before, *written]])
     space = _choose_space(prefix, whole[len(prefix) :], text)
     [encoded] = tokenizer.encode([prefix + space + text])
@@ -140,7 +140,7 @@ def encode_other(
     else:  # the pieces before it would be others
         ids = [int(i) for i in tokenizer.encode([text])[0]]
     if tuple(ids) == tuple(written):
-        raise UserError(f"--not {other}: the translation has this word; name another one")
+        raise UserError(f"the translation has the word {other!r} itself: give another one")
     return tuple(ids)
 
 

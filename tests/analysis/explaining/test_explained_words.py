@@ -105,9 +105,9 @@ def test_another_word_is_encoded_as_it_would_stand_there() -> None:
     assert mark == ids("?")  # without a space, as the mark that it replaces
     first = encode_other(TOKENIZER, (), ids("▁I"), "bank")  # type: ignore[arg-type]
     assert first == ids("▁bank")
-    with pytest.raises(UserError, match="the translation has this word"):
+    with pytest.raises(UserError, match="the translation has the word 'bank' itself"):
         encode_other(TOKENIZER, before, written, "bank")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="--not needs a word"):
+    with pytest.raises(UserError, match="the other word is empty: give a word"):
         encode_other(TOKENIZER, before, written, " ")  # type: ignore[arg-type]
 
 

@@ -192,7 +192,7 @@ def test_a_recurrent_model_has_effects_and_a_reason(translator: Translator, sent
 
 
 def test_mistakes_are_user_errors(translator: Translator, sentence: str) -> None:
-    with pytest.raises(UserError, match="not_='house' needs why"):
+    with pytest.raises(UserError, match="give why, the word of the translation that 'house'"):
         explain(translator, sentence, not_="house")
     with pytest.raises(UserError, match="to explain; choose from"):
         explain(translator, sentence, why="xyzzy")
