@@ -144,10 +144,10 @@ class SegmentTranslator:
         beginnings = [prefix, *(f"{prefix}{word}" for word in words)]
         begun = [self._begin_with(text.segments[number], beginning) for beginning in beginnings]
         explanation = self._explainer.explain(*begun)
-        matched, words = match_segments(text)[number], find_words(text.source.text)
+        matched, source_words = match_segments(text)[number], find_words(text.source.text)
         source = []
         for reason in explanation.source:
-            spans = move_spans([reason.span], matched, words) if reason.span else ()
+            spans = move_spans([reason.span], matched, source_words) if reason.span else ()
             moved = [text.source.insertions.move(*span) for span in spans]
             source.append(reason._replace(span=moved[0] if moved else None))
         return explanation._replace(source=tuple(source)), self._explainer.reason
