@@ -217,7 +217,7 @@ class _Carrier:
         is_taken = self._is_taken[mark.parent]
         for index in self._shares.find(mark.begin):
             part = self._find_part(mark, self._words[index])
-            if part and first <= index < last:
+            if part and first <= index < last and self._is_free(part, mark.parent):
                 is_taken[index - first] = True
                 return _Area(part, (index, index + 1))
         if is_taken.all():
@@ -226,6 +226,11 @@ class _Carrier:
         is_taken[words[0] - first : words[1] - first] = True
         begin, end = self._words[words[0]].begin, self._words[words[1] - 1].end
         return _Area(self._add_brackets(mark, begin, end, parent.characters), words)
+
+    def _is_free(self, part: Span, parent: int | None) -> bool:
+        """Whether no sibling has a part of a word."""
+        begin, end = part
+        return all(last <= begin or end <= first for first, last, _ in self._siblings[parent])
 
     def _add_brackets(self, mark: Mark, begin: int, end: int, parent: Span) -> Span:
         """Return characters [begin, end) of an element, and brackets beside them that belong to it.

@@ -149,6 +149,7 @@ def test_whatever_the_alignment_marks_are_sound_and_complete(data: st.DataObject
 
 @given(marked_texts())
 @example(build("<b>a</b><br/>"))
+@example(MarkedText("Hola HolaHola", (Mark(0, 9), Mark(9, 13))))  # one begins in a word
 def test_the_text_itself_is_its_translation(source: MarkedText) -> None:
     """With every word aligned to itself, marks stay where words, not spaces, tell their place."""
     spans = find_words(source.text)
