@@ -66,11 +66,12 @@ def clean_input(text: str) -> str:
 class _Sentence(NamedTuple):
     """A sentence to translate."""
 
-    text: str  # this and the next four: see `ReadSentence`
+    text: str  # this and the next five: see `ReadSentence`
     slotted: SlottedText
     case: LetterCase
     is_copied: bool
     brackets: TaggedText
+    lacks_slots: bool
     spelling: Spelling  # of the text with slots
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
@@ -270,7 +271,7 @@ class Segmenter:
             sentence = sentence._replace(context="")
             [ids] = self._tokenizer.encode([sentence.tag + sentence.spelling.text])
         is_too_long = len(ids) > self.max_tokens
-        if sentence.is_copied or not (is_too_long or self._lacks_slots(sentence)):
+        if sentence.is_copied or not (is_too_long or sentence.lacks_slots):
             before = self._count_before(sentence)
             return [
                 Segment(
@@ -312,13 +313,6 @@ class Segmenter:
         ]
         segments[0] = replace(segments[0], space=sentence.space)
         return [*(replace(part, continues=True) for part in segments[:-1]), segments[-1]]
-
-    def _lacks_slots(self, sentence: _Sentence) -> bool:
-        """Whether a sentence has more kept spans than there are slots."""
-        slots = len(self._slots)
-        if not slots or len(sentence.slotted.values) < slots:
-            return False
-        return len(self._reader.find_spans(sentence.text)) > slots
 
     def _count_before(self, sentence: _Sentence) -> int:
         """Return the number of tokens of a context and a tag before it; 0 without a context."""

@@ -53,6 +53,7 @@ class ReadSentence(NamedTuple):
     case: LetterCase  # of the given sentence
     is_copied: bool  # nothing but kept spans and marks
     brackets: TaggedText = NO_TAGS  # those taken out of the given sentence, if any were
+    lacks_slots: bool = False  # whether it has more kept spans than slots
 
 
 class SentenceReader:
@@ -149,7 +150,9 @@ class SentenceReader:
         if case is not LetterCase.ORDINARY and len(text) == len(given):
             in_given_case = self.insert_slots(given, spans).values
             slotted = slotted._replace(values=in_given_case)
-        return ReadSentence(text, slotted, case, is_copied=not has_words(text, spans, self.dates))
+        is_copied = not has_words(text, spans, self.dates)
+        lacks_slots = len(spans) > len(self._slots) > 0
+        return ReadSentence(text, slotted, case, is_copied, lacks_slots=lacks_slots)
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, with unseen names and signs.
