@@ -13,6 +13,7 @@ import numpy as np
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
+from nmt.inference.placing import Placer
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
 from nmt.inference.results import Translation, clean_output
 from nmt.inference.spelling import Spelling
@@ -29,7 +30,6 @@ from nmt.text.spans import (
     space_slots,
 )
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
-from nmt.text.words import find_words
 
 _ONE_WORD = re.compile(r"\w+\W?")
 
@@ -76,6 +76,11 @@ class Segment:
         """Whether words of its translations must be known, so that tags or brackets are placed."""
         return self.aligns_tags or bool(self.brackets.tags)
 
+    @property
+    def spelled_text(self) -> str:
+        """The text as its ids have it."""
+        return self.text if self.spelling is None else self.spelling.text
+
     @cached_property
     def ellipses(self) -> dict[int, str]:
         """See `Spelling.find_ellipses`."""
@@ -88,8 +93,7 @@ class Segment:
         """
         if self.brackets.tags:
             return False
-        spelled = self.text if self.spelling is None else self.spelling.text
-        return len(find_commas(spelled)) == len(find_commas(translation))
+        return len(find_commas(self.spelled_text)) == len(find_commas(translation))
 
     @property
     def is_fragment(self) -> bool:
@@ -223,7 +227,7 @@ class SegmentWriter:
         spans, count, prefix = segment.target_spans, len(segment.spans), segment.prefix
         placer = None
         if weights is not None:
-            placer = _Placer(self._tokenizer, segment, hypothesis, weights)
+            placer = Placer(self._tokenizer, segment, hypothesis, weights)
         if self._tokenizer.slots and not is_intact(text, count):
             place = None if placer is None else placer.place_slot
             text, lost = restore_spans(text, SLOTS[:count], place, prefix.find_end(text))
@@ -271,66 +275,6 @@ class SegmentWriter:
         return "".join(parts)
 
 
-class _Placer:
-    """Finds where a translation has a place of its source, by the alignment of tokens.
-
-    Args:
-        tokenizer: of their ids.
-        segment: the source.
-        hypothesis: the output of its search.
-        weights: float32 [T, S], of `Engine.align`.
-    """
-
-    def __init__(
-        self, tokenizer: Tokenizer, segment: Segment, hypothesis: Hypothesis, weights: np.ndarray
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._segment = segment
-        self._tokens = hypothesis.tokens
-        self._rows = weights[:-1]  # without EOS
-        first = segment.context_size
-        self._pieces = dict(enumerate(tokenizer.pieces(segment.ids)[first:], first))
-
-    def place_slot(self, text: str, number: int) -> int:
-        """Return where to insert a slot: after the target word of the source word before it.
-
-        At the beginning, and if no space separates them, as after an opening tag: before the
-        target word of the source word after it.
-        """
-        slot = SLOTS[number]
-        column = next(i for i, piece in self._pieces.items() if slot in piece)
-        after = self._segment.text.partition(slot)[2][:1]
-        return self._place(text, column, is_before=after.isalnum())
-
-    def place_comma(self, text: str, number: int) -> int:
-        """Return where a translation has a comma of its source as it is spelled, or would have it.
-
-        Args:
-            text: the translation.
-            number: of the comma.
-        """
-        columns = [i for i, piece in self._pieces.items() for _ in find_commas(piece)]
-        return self._place(text, columns[number], is_before=False)
-
-    def _place(self, text: str, column: int, *, is_before: bool) -> int:
-        """Return where the target word of the source word beside a token ends, or begins."""
-        words = [i for i, piece in self._pieces.items() if piece.strip("▁")]
-        neighbor = max((i for i in words if i < column), default=-1)
-        is_before = is_before or neighbor < 0
-        if is_before:
-            neighbor = min((i for i in words if i > column), default=-1)
-        if neighbor < 0:
-            return len(text)
-        known = [slot for slot in SLOTS if slot in self._pieces[neighbor] and slot in text]
-        if known:
-            return text.index(known[0]) + (not is_before)
-        if not len(self._rows):
-            return len(text)
-        row = int(self._rows[:, neighbor].argmax())
-        [before] = self._tokenizer.decode([self._tokens[: row + (not is_before)]])
-        return _find_edge(text, _find_end(text, _count_letters(before)), is_before=is_before)
-
-
 def _cut_dot_after_sign(segment: Segment, text: str) -> str:
     """Return a translation without a full stop that its source lacks after an emoji, as ":)"."""
     last = segment.text[-1:]
@@ -340,7 +284,7 @@ def _cut_dot_after_sign(segment: Segment, text: str) -> str:
     return text
 
 
-def _write_ellipses(segment: Segment, text: str, placer: _Placer | None) -> str:
+def _write_ellipses(segment: Segment, text: str, placer: Placer | None) -> str:
     """Return a translation with the ellipses that the model reads as commas.
 
     If it has as many commas as the source, they match in order; else the alignment tells where an
@@ -369,27 +313,3 @@ def _align(
         return engine.align(sources, targets)
     except UserError:  # without attention: an ensemble
         return [None] * len(pairs)
-
-
-def _find_edge(text: str, at: int, *, is_before: bool) -> int:
-    """Return where the word at an index, such as don't, begins or ends."""
-    if is_before:
-        while at < len(text) and text[at].isspace():
-            at += 1
-    return next(
-        (begin if is_before else end for begin, end in find_words(text) if begin < at < end), at
-    )
-
-
-def _count_letters(text: str) -> int:
-    """Return the number of characters, white space and slots left out."""
-    return sum(not character.isspace() and character not in SLOTS for character in text)
-
-
-def _find_end(text: str, count: int) -> int:
-    """Return the index after ``count`` characters, white space and slots left out."""
-    at = 0
-    while at < len(text) and count:
-        count -= _count_letters(text[at])
-        at += 1
-    return at

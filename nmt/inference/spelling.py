@@ -37,13 +37,13 @@ _CLAUSE = (
     r" [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
     rf"| [—–―](?=[¿¡«“\"]?(?:[^\W\d_]|{ANY_SLOT}))|(?<={_WORD_END})[—–―](?=\s)"
 )
-_ELLIPSES = r"(?: ?(?:…|\.{3,4})){1,2}"  # subtitles have two where a cue continues another one
-_FIRST_ELLIPSES = re.compile(_ELLIPSES)
+# Subtitles have two where a cue continues another one.
+_ELLIPSES = re.compile(r"(?: ?(?:…|\.{3,4})){1,2}")
 _DOTTED_COMMA = re.compile(r"(?:…|\.{3}),")
 _CHANGED = re.compile(
     rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
     # Becomes a comma, with the dash of a narrator, or nothing before a mark.
-    rf"|(?P<ellipsis>(?<={_WORD_END}){_ELLIPSES}(?: ?[—–―]| )?"
+    rf"|(?P<ellipsis>(?<={_WORD_END}){_ELLIPSES.pattern}(?: ?[—–―]| )?"
     rf"(?=[¿¡]?(?:[^\W\d_A-ZÀ-ÖØ-Þ]|{ANY_SLOT})))|(?P<dots>(?<={_WORD_END})(?:…|\.{{3}})(?=[,;:]))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
@@ -70,7 +70,7 @@ class Spelling(NamedTuple):
         found = {}
         for number, at in enumerate(find_commas(self.text)):
             origin = self.origins[at]
-            ellipses = _FIRST_ELLIPSES.match(source, origin)
+            ellipses = _ELLIPSES.match(source, origin)
             dotted = _DOTTED_COMMA.search(source, max(origin - 3, 0), origin + 1)
             if match := ellipses or dotted:
                 found[number] = match[0]

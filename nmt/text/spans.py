@@ -98,7 +98,7 @@ PATTERNS = {
     rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
     rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
     rf"|(?:(?:~|\.\.?)/|/{_NAME}/){_NAME}(?:/{_NAME})*/?",
-    "escape": r"\\(?:[nrt]|u[0-9A-Fa-f]{4}|['\"])",  # that a program will read
+    "escape": r"\\(?:n|[rt]\b|u[0-9A-Fa-f]{4}|['\"])",  # that a program will read
     "option": "-[A-Za-z], --[a-z][a-z-]*(?:=[A-Za-z_]+)?"
     "|--[a-z]+(?:(?:-[a-z]+)+(?:=[A-Za-z_]+)?|=[A-Za-z_]+)",
     "identifier": r"__[A-Z][A-Z0-9_]*__|[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"

@@ -17,7 +17,7 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
 from nmt.inference.engines import Engines
-from nmt.inference.segments import _find_edge, show_spans
+from nmt.inference.segments import show_spans
 from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
@@ -233,6 +233,16 @@ def test_without_commas_ellipses_follow_the_word_that_is_aligned(
     assert translator.translate([text]) == [unaligned]
 
 
+def test_an_ellipsis_needs_no_comma_in_the_vocabulary() -> None:
+    texts = [clean_text(line.replace(",", "")) for line in corpus_lines(200)]
+    tokenizer = train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), texts, str)
+    translator, engine = translator_of(
+        tokenizer, lambda text: text.replace(",", ""), words=SourceWords({"no": 9})
+    )
+    assert translator.translate(["no bueno... sé"]) == ["no bueno... sé"]
+    assert engine.sources == ["no bueno, sé"]
+
+
 def test_an_ellipsis_stays_in_its_quotation(tokenizer: Tokenizer) -> None:
     words = SourceWords({"no": 9, "bueno": 9, "sé": 9}, signs={})
     translator, engine = translator_of(tokenizer, words=words)
@@ -281,13 +291,6 @@ def test_dates_get_no_article_and_units_no_second_dot(
 def test_bytes_that_are_no_text_are_left_out(tokenizer: Tokenizer) -> None:
     translator, _ = translator_of(tokenizer, lambda text: f"{text} \ufffd")
     assert translator.translate(["hoy"]) == ["hoy "]
-
-
-@pytest.mark.parametrize(
-    ("at", "is_before", "edge"), [(6, True, 2), (6, False, 7), (1, True, 2), (1, False, 1)]
-)
-def test_nothing_is_inserted_inside_of_a_word(at: int, is_before: bool, edge: int) -> None:
-    assert _find_edge("I don't want", at, is_before=is_before) == edge
 
 
 def test_what_has_no_words_costs_no_search(tokenizer: Tokenizer) -> None:

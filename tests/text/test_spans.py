@@ -47,7 +47,7 @@ MARKED = [
     "Pulsa ⟦-h, --help⟧ o ⟦--dry-run⟧ o ⟦--salida=ARCHIVO⟧. --No --dijo",
     "⟦{0}⟧ Ninguno|⟦{1}⟧ Un perro|⟦[2,*]⟧ ⟦:count⟧ perros",
     "⟦[b]⟧Un⟦[/b]⟧ ⟦[url=http://x.y]⟧esto⟦[/url]⟧ ⟦&lt;b c=&quot;x&quot;&gt;⟧sí⟦&lt;/b&gt;⟧",
-    'uno⟦\\n⟧dos ⟦\\"⟧x⟦\\"⟧ ⟦\\u00f1⟧',
+    'uno⟦\\n⟧dos ⟦\\"⟧x⟦\\"⟧ ⟦\\u00f1⟧ \\textbf y Hola⟦\\t⟧ ⟦C:\\new\\test⟧',
     "Hace ⟦-5 °C⟧ y ⟦20 %⟧ de humedad; el ⟦50 %⟧ de ellos, ⟦50%⟧ de descuento.",
     "El ⟦1º⟧ y el ⟦2.º⟧ y la ⟦3.ª⟧, n.º ⟦12⟧.",
     "El ⟦3/4/2026⟧ a las ⟦12:30⟧, en los ⟦1990s⟧, ⟦1990-2000⟧.",
