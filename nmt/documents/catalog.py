@@ -43,7 +43,6 @@ _PROPERTY = (
     "(?:-?[a-z]+(?:-[a-z]+)+|background|border|bottom|color|cursor|display|flex|float|font|gap"
     "|height|left|margin|opacity|outline|overflow|padding|position|right|top|transform|width)"
 )
-_WITH_HYPHEN = "[a-z]+(?:-[a-z0-9]+)+"
 # Values that programs read, beyond the spans that the translator keeps in any text.
 _CODE = re.compile(
     r"[a-z]{2}|[a-z]{2,3}(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3})){1,2}"  # locale
@@ -52,11 +51,11 @@ _CODE = re.compile(
     r"|[a-z]+(?:[A-Z][a-z0-9]*)+"  # identifier, also with dots, underscores or digits
     r"|[A-Za-z0-9-]+(?:[._][A-Za-z0-9-]+)+|[A-Za-z0-9-]*[0-9][A-Za-z0-9-]*"
     r"|(?:mailto|tel|data|urn|javascript):\S+|[a-z]+://\S+|(?:\.{0,2}|~)/\S*|[A-Za-z]:\\\S*"
-    r"|[a-z0-9_.-]+(?:/[a-z0-9_.-]+){2,}"  # path
+    r"|(?=\S*[0-9_.]|(?:app|assets|dist|images|img|lib|public|src|static)/)"
+    r"[a-z0-9_.-]+(?:/[a-z0-9_.-]+){2,}"  # path
     rf"|(?:{_PROPERTY}\s*:[^:;]+;\s*)+(?:{_PROPERTY}\s*:[^:;]+)?"  # style
-    # Classes of CSS: "btn btn-lg", "btn-lg btn-block".
-    r"|(?=(?:\S+ )*([a-z]+) (?:\S+ )*\1-)[a-z0-9-]+(?: [a-z0-9-]+)+"
-    rf"|{_WITH_HYPHEN}(?: {_WITH_HYPHEN})+"
+    # Classes of CSS: "btn btn-lg".
+    r"|(?=(?:\S+ )*([a-z]+)(?:-[a-z0-9-]+)? (?:\S+ )*\1-)[a-z0-9-]+(?: [a-z0-9-]+)+"
     # Format of a date; letters, as in "más", end none, and "H y M" is a text.
     rf"|(?!. y .$){_FORMAT}(?:{_BETWEEN}{_FORMAT})+",
     re.ASCII,

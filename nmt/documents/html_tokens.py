@@ -30,18 +30,18 @@ _ENDED_BY = {
     ),
 }
 _TAG = re.compile("<[A-Za-z/!?]")
-# Of ERB, EJS, JSP, PHP, Jinja, Twig, Handlebars; none goes beyond a comment or script.
+# Of ERB, EJS, JSP, PHP, Jinja, Twig, Handlebars; none goes beyond a comment or script, and those in
+# braces not beyond an element.
 _OUTER = "-->|</script|</style"
 TEMPLATE = re.compile(
     rf"<%(?:(?!<%|{_OUTER}).)*?%>|<\?(?!xml)(?:(?!<\?|{_OUTER}).)*?\?>"
-    rf"|\{{%(?:(?!\{{%|{_OUTER}).)*?%\}}|\{{#(?:(?!\{{#|{_OUTER}).)*?#\}}"
-    rf"|\{{\{{(?:(?!\{{\{{|{_OUTER}).)*?\}}\}}",
+    r"|\{%(?:(?!\{%|</).)*?%\}|\{#(?:(?!\{#|</).)*?#\}|\{\{(?:(?!\{\{|</).)*?\}\}",
     re.DOTALL,
 )
 # Those that write a value; others are statements and comments.
 _VALUE = re.compile(
     r"<%[=:]|<\?(?:=|php\s+echo\b)"
-    r"|\{\{(?![#/^!>~-]|\s*(?:block|define|else|end|if|range|with)\b)"
+    r"|\{\{[~-]?(?![#/^!>]|\s*(?:block|define|else|end|if|range|with)\b)"
 )
 _SPACE = re.compile("[ \t\n\r\f]+")
 _NO_LINE_BREAK = re.compile("[^\n]")

@@ -198,7 +198,12 @@ def _end_before_definition(state: StateBlock, begin: int, end: int, silent: bool
 
 def _read_code(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
     """Read an indented block: code, or a further paragraph of a footnote."""
-    return not _continues_note(state, begin, end) and rules_block.code(state, begin, end, silent)
+    is_code = state.is_code_block(begin)
+    return (
+        is_code
+        and not _continues_note(state, begin, end)
+        and rules_block.code(state, begin, end, silent)
+    )
 
 
 def _continues_note(state: StateBlock, begin: int, end: int) -> bool:

@@ -26,12 +26,18 @@ _SLAVIC = (
     "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : "
     "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);"
 )
-_RULES = {  # of plurals, as gettext's manual has them, by BCP 47 tag
+_RULES = {  # of plurals, by BCP 47 tag; those of other languages are as in English
     **dict.fromkeys("id ja ko lo ms th vi zh".split(), _ONE_FORM),
     **dict.fromkeys(("fr", "pt-BR"), "nplurals=2; plural=(n > 1);"),
     **dict.fromkeys("be bs hr ru sr uk".split(), _SLAVIC),
     **dict.fromkeys(("cs", "sk"), "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);"),
     "pl": _SLAVIC.replace("n%10==1 && n%100!=11", "n==1"),
+    "ar": "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : "
+    "n%100>=11 ? 4 : 5);",
+    "lt": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : "
+    "n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);",
+    "lv": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);",
+    "sl": "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);",
     "ro": "nplurals=3; plural=(n==1 ? 0 : n==0 || (n%100>0 && n%100<20) ? 1 : 2);",
 }
 _TWO_FORMS = "nplurals=2; plural=(n != 1);"

@@ -59,7 +59,7 @@ def _are_words(before: str, after: str) -> bool:
     return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith(_NO_SPACE_AFTER)
 
 
-_NO_SPACE_AFTER = (">", "/", "|", "\\n", "\\r", "\\t")
+_NO_SPACE_AFTER = (">", "/", "|", "\\n", "\\r", "\\t", "....")
 _CLOSING = re.compile(r"[»”)\]’]?")  # marks that end a sentence
 
 

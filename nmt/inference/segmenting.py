@@ -81,7 +81,7 @@ class _Sentence(NamedTuple):
 def _cut_labels(text: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield (label, "") for each label, then what follows with the whole sentence."""
     for sentence in split_sentences(text, language):
-        *labels, rest = split_label(sentence)
+        *labels, rest = split_label(sentence, language)
         yield from ((label, "") for label in labels)
         yield rest, sentence
 

@@ -17,12 +17,14 @@ _BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{ANY_SLOT}(?:(?!{ANY_SLOT})[\W\d_]|\Z)
 _MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
-# A Roman numeral among capitals: after a word, and "VI", which may be "vi", only after a long one.
-_NUMERAL = re.compile(
-    r"(?:(?<=[^\W\d_]{4} )VI|(?<=[^\W\d_] )(?!VI\b)(?=[IVX])X{0,3}(?:I[XV]|V?I{0,3}))"
-    r"(?![\w'’]|\.\w)"
-)
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
+# A word among capitals, and a Roman numeral after it. Those that may be words, such as "vi" (I saw)
+# and the letters of one, are numerals after a name and at the end of a phrase.
+_NUMBERED = re.compile(
+    r"(?P<word>[^\W\d_]+) (?P<numeral>(?=[IVX])X{0,3}(?:I[XV]|V?I{0,3}))(?![\w'’]|\.\w)"
+    r"(?P<ends>(?=\s*(?:[.,:;)]|$)))?"
+)
+_MAYBE_WORDS = frozenset(("I", "V", "VI", "X"))
 
 
 class LetterCase(Enum):
@@ -136,7 +138,16 @@ def _lower_capitals(text: str) -> str:
     lower = text.lower()
     if len(lower) != len(text):
         return lower
-    return splice(lower, ((*match.span(), match[0]) for match in _NUMERAL.finditer(text)))
+    return splice(
+        lower,
+        (
+            (*match.span("numeral"), match["numeral"])
+            for match in _NUMBERED.finditer(text)
+            if match["numeral"] not in _MAYBE_WORDS
+            or match["ends"] is not None
+            or is_name(match["word"].capitalize())
+        ),
+    )
 
 
 def _lower_title(match: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from nmt.text.final_marks import OTHER_STOPS
 from nmt.text.names import is_name
-from nmt.text.scripts import primary_subtag
+from nmt.text.scripts import has_capital_nouns, primary_subtag
 from nmt.text.spans import find_spans, make_overlap_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
@@ -21,14 +21,19 @@ CLOSING = "\"'”’»)\\]」』）】》〉"
 BLOCKS = "p|div|li|ul|ol|tr|td|th|h[1-6]"  # elements of a page between which texts end
 _BOX = r"(?:[☐☑☒]|\[ ?\])"
 # Between the entries of a menu, the folders of a path, the cells of a row, the boxes of a form.
+# Escaped line breaks and tabs, but not the beginnings of LaTeX's commands.
+_ESCAPE = r"\\n(?!(?:abla|e[qw]|ot|oindent|u)\b|ewcommand|ewline)|\\[rt](?![a-z])"
 _SEPARATOR = re.compile(
     rf"(?<=\S\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
     rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\S\s)(?:[|·•‣›→»>]|{_BOX})$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
-    r"|(?<=[.!?…:])<br ?/?>\s*|(?:\\(?:n|[rt]\b))+\s*|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
+    rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
+    r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
 )
 # Between columns made of spaces, and before the number of a page.
-_COLUMN = re.compile(r"(?<=[^\s.!?…])[ \u00a0]{4,}(?=\S)|(?<=[^\s.])\s?\.{4,}\s?(?=\d)")
+_COLUMN = re.compile(
+    r"(?<=[^\s.!?…])[ \u00a0]{4,}(?=[^\sa-zß-öø-ÿ])|(?<=[^\s.])\s?\.{4,}\s?(?=\d+$)"
+)
 _WIDE = 6  # spaces that separate two columns
 _CAPITALIZED = "[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}"
 _LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida
@@ -68,7 +73,8 @@ _NO_LANGUAGES = ("es", "it", "en")
 _LABEL = re.compile(
     r"[\s*•●–—-]*(?:(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
     r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
-    r"|(?:\([^\W\d_]{1,2}(?:(?<=[^\W\d_]{2})|\s)[^()]{,60}\)|\[[^\W\d_]{2}[^\[\]]{,60}\])\s+"
+    r"|(?P<remark>\((?:[A-ZÀ-ÖØ-Þ] )?[A-ZÀ-ÖØ-Þ][^\W\d_]{2}[^()]{,60}\)"
+    r"|\[[^\W\d_]{3}[^\[\]]{,60}\])\s+"
     r"(?=[¿¡«“\"(\[]*[A-ZÀ-ÖØ-Þ])"
     r"|\[?\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? \d{1,2}:\d{2}(?::\d{2})?(?:\]| -) )"
 )
@@ -125,13 +131,19 @@ def split_sentences(text: str, language: str) -> list[str]:
     return [space + pieces[0], *pieces[1:]] if pieces else [space] * bool(space)
 
 
-def split_label(sentence: str) -> list[str]:
+def split_label(sentence: str, language: str) -> list[str]:
     """Return the labels of a sentence, such as "(Risas) " and "Ana: ", and the rest.
 
-    After one with a colon, there is no other one.
+    After one with a colon, there is no other one. In German, what follows a bracket may be a noun.
+
+    Args:
+        sentence: the sentence.
+        language: BCP 47 tag.
     """
     pieces, begin = [], 0
     while match := _LABEL.match(sentence, begin):
+        if match["remark"] and has_capital_nouns(language):
+            break
         pieces.append(match[0])
         begin = match.end()
         if match[0].rstrip().endswith(":"):
@@ -165,7 +177,7 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
         separators = sorted([*separators, dash])
     columns = [match.span() for match in _COLUMN.finditer(line)]
     are_wide = (last - first >= _WIDE or "." in line[first:last] for first, last in columns)
-    if len(columns) > 1 or any(are_wide):
+    if not line.endswith(_FINAL) and (len(columns) > 1 or any(are_wide)):
         separators = sorted([*separators, *columns])
     if not separators:
         return []
@@ -184,6 +196,8 @@ def _find_heading_dash(line: str) -> tuple[int, int] | None:
     It is the only one, and has a word, or a text that begins with a capital, on both sides; a
     number may follow it, and a colon the second text. None: no dash divides the line.
     """
+    if line.endswith(_FINAL):
+        return None
     line = line.partition(": ")[0]
     dashes = list(islice(_DASH_BETWEEN.finditer(line), 2))
     if len(dashes) != 1 or _ENDS_CLAUSE.search(line):

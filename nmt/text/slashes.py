@@ -97,7 +97,9 @@ class Slashes:
         Of "and/or", the "and" is not read.
         """
         for match in _NEUTRAL.finditer(text) if self._reads_neutral and "@" in text else ():
-            yield Replacement(*match.span(), match[0].replace("@", "o"))
+            word = match[0].replace("@", "o")
+            if match.start() == 0 or word == word.lower() or self._is_known(word):  # no name
+                yield Replacement(*match.span(), word)
         if self._language is None or SLASH not in text:
             return
         language = self._language

@@ -82,7 +82,8 @@ PATTERNS = {
     rf"|(?:{_DOMAIN}|localhost)(?::[0-9]{{2,5}}\b)?(?:[/?#]{_PART}|/)?",
     "placeholder": r"\{\{[^{}]+\}\}|\{%[^{}]+%\}"
     r"|\{ *[A-Za-z0-9_]+ *, *"
-    r"(?:plural|select|selectordinal|number|date|time|choice|spellout|ordinal|duration)(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+    r"(?:plural|select|selectordinal|number|date|time|choice|spellout|ordinal|duration)"
+    r" *(?:,(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)?\}"
     rf"|[$%#@]?\{{[^{{}}{_SPACE}]*\}}|\[\[[^\[\]{_SPACE}]+\]\]"
     r"|%#@[A-Za-z_]+@|%(?:[0-9]+\$)?[-+#0']?(?:\*|[0-9]*)(?:\.(?:\*|[0-9]+))?"
     r"(?:(?:hh?|ll?|[zjtqL])?[A-Za-z]\b|@)"
@@ -90,7 +91,8 @@ PATTERNS = {
     r"|%%[A-Za-z_][A-Za-z0-9_.]*%%|%[A-Za-z_][A-Za-z0-9_.]*%|%[0-9]{1,2}\b"
     r"|\*\|[A-Z0-9_:]+\|\*"
     r"|</?[A-Za-z][A-Za-z0-9_:.-]*(?: [^<>=]*=[^<>]*)? ?/?>|</?[0-9]+ ?/?>"
-    r"|&lt;/?[A-Za-z][^<>]{0,200}?&gt;|\[/?(?:b|i|u|s|url|img|quote|code|color|size|list)(?:=[^\[\]]*)?\]"
+    r"|&lt;/?[A-Za-z][A-Za-z0-9]*(?: [^<>=]{0,40}=[^<>]{0,200}?)? ?/?&gt;"
+    r"|\[/?(?:b|i|u|s|url|img|quote|code|color|size|list)(?:=[^\[\]]*)?\]"
     r"|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z][A-Za-z0-9]+);"
     r"|<%[^%]*%>|\$t\([^()]*\)|@(?:\.[a-z]+)?:[A-Za-z_]+(?:\.[A-Za-z0-9_]+)*"
     r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*\b:?|:[+-]1:",
@@ -98,9 +100,8 @@ PATTERNS = {
     rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
     rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
     rf"|(?:(?:~|\.\.?)/|/{_NAME}/){_NAME}(?:/{_NAME})*/?",
-    "escape": r"\\(?:n|[rt]\b|u[0-9A-Fa-f]{4}|['\"])",  # that a program will read
-    "option": "-[A-Za-z], --[a-z][a-z-]*(?:=[A-Za-z_]+)?"
-    "|--[a-z]+(?:(?:-[a-z]+)+(?:=[A-Za-z_]+)?|=[A-Za-z_]+)",
+    "escape": r"\\(?:[nrt]\b|u[0-9A-Fa-f]{4}|['\"])",  # that a program will read
+    "option": "-[A-Za-z], --[a-z][a-z-]*(?:=[A-Za-z_]+)?|--[a-z][a-z-]*=[A-Za-z_]+",
     "identifier": r"__[A-Z][A-Z0-9_]*__|[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"
     r"|[A-Za-z][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*){0,4}\(\)"
     r"|[A-Za-z][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)+",

@@ -136,6 +136,11 @@ def test_a_text_is_cut_after_its_sentences(language: str, marked: str) -> None:
         ("Lunes    Martes    Jueves", ["Lunes    ", "Martes    ", "Jueves"]),
         ("Nombre      Edad", ["Nombre      ", "Edad"]),
         ("Hola    Ana", ["Hola    Ana"]),
+        ("El niño      come      Pan.", ["El niño      come      Pan."]),
+        ("El niño      come", ["El niño      come"]),
+        ("Me dio....3 euros", ["Me dio....3 euros"]),
+        ("Te lo dije – Ana: no.", ["Te lo dije – Ana: no."]),
+        ("$\\nabla E$ y \\textbf", ["$\\nabla E$ y \\textbf"]),
         ("Índice .....3", ["Índice", " .....", "3"]),
         ("{0} Nada|{1} Uno|[2,*] Más", ["{0} Nada", "|", "{1} Uno", "|", "[2,*] Más"]),
         ("Hola\\n\\nmundo", ["Hola", "\\n\\n", "mundo"]),
@@ -237,6 +242,7 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
         ("03/05/24, 10:45 - no", "03/05/24, 10:45 - "),
         ("3/5/24 10:45 no", None),
         ("(Casi) todo", None),
+        ("(El) Ana", None),
         ("(a) Todo", None),
         ("[Ver](a.b) Todo", None),
         ("Nota: Ana: no", "Nota: "),
@@ -251,9 +257,13 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
     ],
 )
 def test_a_label_is_cut_off(sentence: str, label: str | None) -> None:
-    pieces = split_label(sentence)
+    pieces = split_label(sentence, "es")
     assert "".join(pieces) == sentence
     assert "".join(pieces[:-1]) == (label or "")
+
+
+def test_a_german_bracket_before_a_noun_is_no_label() -> None:
+    assert split_label("(Alte) Männer schlafen.", "de") == ["(Alte) Männer schlafen."]
 
 
 def test_importing_loads_no_library() -> None:

@@ -33,6 +33,7 @@ def read(text: str, language: str = "es", words: SourceWords | None = WORDS) -> 
         ("es", "El/La niño/a, niño/as.", "El niño, niño."),
         ("es", "los/as niños/as, un/a, Las/los, hermano/s", "los niños, un, Las, hermano"),
         ("es", "Niñ@ y niñ@s@casa, gat@, niñ@.", "Niño y niñ@s@casa, gato, niño."),
+        ("es", "Amig@s de Juan@s", "Amigos de Juan@s"),
         ("fr", "niñ@", "niñ@"),
         ("es", "profesor/ra, jefes/as, español/a", "profesor, jefes, español"),
         ("es", "dos veces/día, dos/veces", "dos veces por día, dos o veces"),
