@@ -23,7 +23,8 @@ _WIDE = "[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff60]"
 # Where a line may break: before a word, but not after the dash of a speaker; and between characters
 # of scripts without spaces.
 _PLACE = re.compile(
-    rf"(?<={_SPACE})(?<![-–—]{_SPACE})(?<!\.{{3}}{_SPACE}\.{{3}}{_SPACE})(?<!…{_SPACE}…{_SPACE})(?=[^\s?!:;»])"
+    rf"(?<={_SPACE})(?<![-–—]{_SPACE})(?<!\.{{3}}{_SPACE}\.{{3}}{_SPACE})(?<!…{_SPACE}…{_SPACE})"
+    r"(?=[^\s?!:;»])"
     rf"|(?<={_WIDE})(?<![「『（【])(?=[{_WIDE[1:-1]}])(?![、。，．！？」』）】ー・])"
 )
 _PUNCTUATION = tuple(".,;:!?…。、！？")

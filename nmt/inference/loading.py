@@ -41,7 +41,7 @@ def open_runs(
     """Return the folders of one run or several: see `nmt.inference.translator.Translator.load`.
 
     Raises:
-        UserError: there is none, or a run is missing.
+        UserError: no run is given, or one does not exist.
     """
     runs = [run] if isinstance(run, str | Path | RunFolder) else run
     folders = [

@@ -32,7 +32,7 @@ from nmt.text.marked import MarkedText
 from nmt.text.scripts import UNKNOWN_LANGUAGE, character_ends
 from nmt.text.sentences import CLOSING, split_label, split_sentences
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import SLOTS, SlottedText
+from nmt.text.spans import SLOTS, SlottedText, Span
 from nmt.text.tags import TaggedText, read_tags
 from nmt.text.terms import Glossary
 
@@ -338,7 +338,8 @@ class Segmenter:
             part = window[:end].strip()
             space = " " if text[:begin].endswith(" ") else ""
             part_spans = self._reader.find_spans(part)
-            slotted, ids = self._reader.insert_slots(part, part_spans), self._encode(part)
+            slotted = self._reader.insert_slots(part, part_spans)
+            ids = self._encode(part, part_spans)
             begin += end
             is_copied = not has_words(part, part_spans, self._reader.dates)
             if len(ids) <= room or is_copied:
@@ -354,8 +355,10 @@ class Segmenter:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
         for cut in _CUTS:
             ends = self._drop_inner([match.end() for match in cut.finditer(text)], text)
-            clauses = (text[begin:end] for begin, end in pairwise([0, *ends]))
-            sizes = accumulate(len(self._encode(clause)) for clause in clauses)
+            clauses = (text[begin:end].strip() for begin, end in pairwise([0, *ends]))
+            sizes = accumulate(
+                len(self._encode(clause, self._reader.find_spans(clause))) for clause in clauses
+            )
             # Encoded together they hardly ever have more tokens than encoded one by one.
             fitting = list(takewhile(lambda size: size <= room, sizes))
             for end in reversed(ends[: len(fitting)]):
@@ -374,13 +377,14 @@ class Segmenter:
 
     def _fits(self, text: str, room: int) -> bool:
         """Whether a part of a text has few enough tokens and kept spans."""
-        if self._slots and len(self._reader.find_spans(text.strip())) > len(self._slots):
-            return False
-        return len(self._encode(text)) <= room
-
-    def _encode(self, text: str) -> np.ndarray:
         text = text.strip()
-        slotted = self._reader.insert_slots(text, self._reader.find_spans(text))
+        spans = self._reader.find_spans(text)
+        lacks_slots = len(spans) > len(self._slots) > 0
+        return not lacks_slots and len(self._encode(text, spans)) <= room
+
+    def _encode(self, text: str, spans: Sequence[Span]) -> np.ndarray:
+        """Return the ids of a text with slots in place of its kept spans."""
+        slotted = self._reader.insert_slots(text, spans)
         return self._tokenizer.encode([self._speller.spell(slotted.text).text])[0]
 
 

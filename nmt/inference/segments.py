@@ -87,9 +87,9 @@ class Segment:
         return {} if self.spelling is None else self.spelling.find_ellipses(self.text)
 
     def has_commas_of(self, translation: str) -> bool:
-        """Whether a text has the commas of this one as it is spelled: as many.
+        """Whether a translation has as many commas as the spelled text.
 
-        Before a quotation that was taken out, a comma may stand for another mark.
+        False where a quotation was taken out: before it, a comma may stand for another mark.
         """
         if self.brackets.tags:
             return False
@@ -97,9 +97,9 @@ class Segment:
 
     @property
     def is_fragment(self) -> bool:
-        """Whether it is no whole sentence, so that no full stop is added to its translation.
+        """Whether its translation has a full stop only if it has one itself.
 
-        It is a heading in capitals, in brackets, or a part that the next segment continues.
+        It is a heading, a text in brackets, or a part that the next segment continues.
         """
         is_in_brackets = self.space.endswith(("(", "["))
         return self.case is not LetterCase.ORDINARY or is_in_brackets or self.continues

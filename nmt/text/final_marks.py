@@ -65,8 +65,8 @@ def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False
     Args:
         source: the source.
         translation: its translation.
-        is_fragment: whether the source is no whole sentence, such as a heading: without a mark, its
-            translation has no dot.
+        is_fragment: whether the translation has a full stop only if the source has one, as of a
+            heading.
     """
     _, marks = split_final_marks(source)
     text, own = split_final_marks(translation)

@@ -68,8 +68,8 @@ _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
 _NO_LANGUAGES = ("es", "it", "en")
-# At most three words and a colon; neither of a time or ratio, nor before a quotation. What is in
-# brackets before a sentence, such as a sound in subtitles. The time of a message of a chat.
+# Up to three words and a colon, except for times, ratios and what introduces a quotation; a remark
+# in brackets before a sentence, such as a sound in subtitles; the time of a message in a chat.
 _LABEL = re.compile(
     r"[\s*•●–—-]*(?:(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
     r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
@@ -134,11 +134,11 @@ def split_sentences(text: str, language: str) -> list[str]:
 def split_label(sentence: str, language: str) -> list[str]:
     """Return the labels of a sentence, such as "(Risas) " and "Ana: ", and the rest.
 
-    After one with a colon, there is no other one. In German, what follows a bracket may be a noun.
+    A label with a colon is the last one.
 
     Args:
         sentence: the sentence.
-        language: BCP 47 tag.
+        language: BCP 47 tag. In German, brackets make no label: a noun may follow them.
     """
     pieces, begin = [], 0
     while match := _LABEL.match(sentence, begin):

@@ -24,6 +24,16 @@ from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.segments import SegmentTranslator, SentenceSpan
 from nmt.text.tags import read_tags
 
+GREEDY = DecodingConfig(
+    beam_size=1,
+    length_penalty=0.6,
+    max_length_ratio=1.0,
+    max_length_margin=3,
+    batch_size=8,
+    no_repeat_ngram=0,
+)
+BEAM = replace(GREEDY, beam_size=2)
+
 
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_the_three_steps_give_what_the_translator_gives() -> None:
@@ -31,15 +41,7 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
         vocabulary_size=Letters.vocabulary_size,
         **SMALL,
     )
-    decoding = DecodingConfig(
-        beam_size=2,
-        length_penalty=0.6,
-        max_length_ratio=1.0,
-        max_length_margin=3,
-        batch_size=8,
-        no_repeat_ngram=0,
-    )
-    translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, longest=6)
+    translator = Translator(Engines(KerasEngine(model)), Letters(), BEAM, longest=6)
     served = SegmentTranslator(translator)
     texts = ["hola", "", "holaholaholahola"]
     segmented = [served.segment(text) for text in texts]
@@ -60,15 +62,7 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
 
 def test_white_space_between_sentences_is_kept() -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
-    decoding = DecodingConfig(
-        beam_size=1,
-        length_penalty=0.6,
-        max_length_ratio=1.0,
-        max_length_margin=3,
-        batch_size=8,
-        no_repeat_ngram=0,
-    )
-    translator = Translator(Engines(KerasEngine(model)), Letters(), decoding)
+    translator = Translator(Engines(KerasEngine(model)), Letters(), GREEDY)
     served = SegmentTranslator(translator)
     source = " hola\n\nadios\n"
     text = served.segment(source)
@@ -83,20 +77,12 @@ def test_confidence_is_that_of_the_translator() -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
     rng = np.random.default_rng(1)  # with other weights, a sentence may have no words
     model.set_weights([rng.normal(0, 0.3, each.shape) for each in model.get_weights()])
-    decoding = DecodingConfig(
-        beam_size=2,
-        length_penalty=0.6,
-        max_length_ratio=1.0,
-        max_length_margin=3,
-        batch_size=8,
-        no_repeat_ngram=0,
-    )
     sentence, word = (
         Linear.unfitted(np.zeros((2, len(names)))) for names in (SENTENCE_FEATURES, WORD_FEATURES)
     )
     stored = StoredQuality()
     stored.__dict__["model"] = QualityModel(sentence, ((0.0, 0.7), (1.0, 1.0)), word)
-    translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, quality=stored)
+    translator = Translator(Engines(KerasEngine(model)), Letters(), BEAM, quality=stored)
     served = SegmentTranslator(translator)
     assert served.explain_missing_quality() == ""
     source = "hola\n\n  adios\n"
@@ -115,18 +101,10 @@ def test_confidence_is_that_of_the_translator() -> None:
 
 def test_a_run_without_confidence_says_why(tmp_path: Path) -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
-    decoding = DecodingConfig(
-        beam_size=1,
-        length_penalty=0.6,
-        max_length_ratio=1.0,
-        max_length_margin=3,
-        batch_size=8,
-        no_repeat_ngram=0,
-    )
 
     def explain() -> str:
         stored = StoredQuality(tmp_path)
-        translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, quality=stored)
+        translator = Translator(Engines(KerasEngine(model)), Letters(), GREEDY, quality=stored)
         return SegmentTranslator(translator).explain_missing_quality()
 
     with pytest.warns(UserWarning, match="confidence is unknown"):
@@ -139,17 +117,8 @@ def test_a_run_without_confidence_says_why(tmp_path: Path) -> None:
 
 def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
-    decoding = DecodingConfig(
-        beam_size=1,
-        length_penalty=0.6,
-        max_length_ratio=1.0,
-        max_length_margin=3,
-        batch_size=8,
-        no_repeat_ngram=0,
-    )
     separate, both = (
-        SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), decoding))
-        for _ in "ab"
+        SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), GREEDY)) for _ in "ab"
     )
     best = Translation("abc", -1.0, -1.0, (4, 5, 6, 2))
     texts = ["hola", "adios", "holahola"]
@@ -190,15 +159,7 @@ def test_sentences_stand_inside_of_the_tags_around_them() -> None:
 
 def test_an_explanation_names_whole_words_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
-    decoding = DecodingConfig(
-        beam_size=1,
-        length_penalty=0.6,
-        max_length_ratio=1.0,
-        max_length_margin=3,
-        batch_size=8,
-        no_repeat_ngram=0,
-    )
-    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), decoding))
+    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), GREEDY))
     reason = Reason("tren", 0.5, 1.0, (0, 4))
     explained = ChoiceExplanation(-0.5, "b", -2.5, (reason,), (), 2.0, 0.0, 3.0)
     monkeypatch.setattr(ChoiceExplainer, "explain", lambda *_: explained)
