@@ -169,7 +169,7 @@ class JaxStep:
         loss_scale = self._loss_scale(slots)
         gradients, nll, tokens = self._gradients.sum(weights, frozen, batch, key, loss_scale)
         norm, factor = compute_norm_and_factor(
-            gradients,
+            jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients)),
             tokens,
             normalizer=self._normalizer,
             loss_scale=loss_scale,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -130,7 +130,7 @@ def sum_over_parts(
 
 
 def compute_norm_and_factor(
-    gradients: Sequence[Tensor],
+    gradient_norm: Tensor,
     tokens: Tensor,
     *,
     normalizer: float,
@@ -140,7 +140,8 @@ def compute_norm_and_factor(
     """Return the gradient norm, and the factor that turns summed gradients into clipped means.
 
     Args:
-        gradients: gradients of the summed loss, times ``loss_scale``, over ``normalizer``.
+        gradient_norm: global norm of the gradients of the summed loss, times ``loss_scale``, over
+            ``normalizer``.
         tokens: target tokens that the loss was summed over.
         normalizer: a constant that keeps sums within the range of float16.
         loss_scale: the scale of mixed precision, which the optimizer divides by; 1 without.
@@ -149,8 +150,7 @@ def compute_norm_and_factor(
     Returns:
         The norm of the mean gradient per token before clipping, and the factor.
     """
-    squares = sum(ops.sum(ops.square(gradient)) for gradient in gradients)
-    norm = ops.sqrt(squares) * normalizer / (tokens * loss_scale)
+    norm = gradient_norm * normalizer / (tokens * loss_scale)
     factor = normalizer / tokens
     if clip_norm is not None:
         factor *= ops.minimum(1.0, clip_norm / norm)

@@ -40,13 +40,13 @@ def test_clipping_is_of_the_mean_gradient(
 ) -> None:
     tokens, normalizer = 7.0, 50.0
     mean = [np.array([[3.0]], "float32"), np.array([4.0], "float32")]  # of norm 5
-    summed = [ops.convert_to_tensor(part * tokens / normalizer * loss_scale) for part in mean]
+    scale = tokens / normalizer * loss_scale  # of the gradients of the summed loss
     norm, factor = compute_norm_and_factor(
-        summed, tokens, normalizer=normalizer, loss_scale=loss_scale, clip_norm=clip_norm
+        5.0 * scale, tokens, normalizer=normalizer, loss_scale=loss_scale, clip_norm=clip_norm
     )
     assert float(norm) == pytest.approx(5.0, rel=1e-6)
     # The optimizer divides by the loss scale.
-    clipped = [float(ops.sum(part)) * float(factor) / loss_scale for part in summed]
+    clipped = [float(part.sum()) * scale * float(factor) / loss_scale for part in mean]
     assert clipped == pytest.approx(applied, rel=1e-6)
 
 
