@@ -21,8 +21,9 @@ from nmt.text.spans import SLOTS, make_overlap_test
 
 class _Language(NamedTuple):
     months: str  # January first
-    # Expressions of a date with MONTH, YEAR and DAYS: one, or the first and the last of several.
-    # RANGE is the same with nothing but a dash between them.
+    short_months: str  # alternatives between |
+    # Expressions of a date with MONTH (SHORT is an abbreviation), YEAR and DAYS: one, or the first
+    # and the last of several. RANGE is the same with nothing but a dash between them.
     read: tuple[str, ...]
     written: str
     with_year: str
@@ -36,6 +37,7 @@ class _Language(NamedTuple):
 _LANGUAGES = {
     "de": _Language(
         "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+        "Jan Feb Mär Apr Mai Jun Jul Aug Sept|Sep Okt Nov Dez",
         (r"DAYS\.\s?MONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day}. {month}",
         "{day}. {month} {year}",
@@ -45,6 +47,7 @@ _LANGUAGES = {
     ),
     "en": _Language(
         "January February March April May June July August September October November December",
+        "Jan Feb Mar Apr May Jun Jul Aug Sept|Sep Oct Nov Dec",
         (
             r"MONTH\sDAYS(?:st|nd|rd|th)?,?\sYEAR",
             r"MONTH\sDAYS(?:st|nd|rd|th)?(?=[.,;:!?)]|$)",
@@ -54,6 +57,7 @@ _LANGUAGES = {
             r"DAYS(?:st|nd|rd|th)\sMONTH",
             r"DAYS\sMONTH(?<!May)(?<!March)",  # 18 May Apply
             r"MONTH\sYEAR",
+            r"SHORT\sDAYS,?\sYEAR",
         ),
         "{month} {day}",
         "{month} {day}, {year}",
@@ -64,6 +68,7 @@ _LANGUAGES = {
     ),
     "es": _Language(
         "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "ene feb mar abr may jun jul ago sept|sep|set oct nov dic",
         (r"DAYS(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?", r"MONTH\sdel?\sYEAR"),
         "{day} de {month}",
         "{day} de {month} de {year}",
@@ -73,6 +78,7 @@ _LANGUAGES = {
     ),
     "fr": _Language(
         "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+        "janv févr|fév mars avr mai juin juil août sept oct nov déc",
         (r"DAYS(?:er)?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day} {month}",
         "{day} {month} {year}",
@@ -84,6 +90,7 @@ _LANGUAGES = {
     "it": _Language(
         "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
         "dicembre",
+        "gen feb mar apr mag giu lug ago sett|set ott nov dic",
         (r"DAYSº?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
         "{day} {month}",
         "{day} {month} {year}",
@@ -93,6 +100,7 @@ _LANGUAGES = {
     ),
     "pt": _Language(
         "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+        "jan fev mar abr mai jun jul ago set out nov dez",
         (r"DAYS(?:\.?º)?\sde\sMONTH(?:\sde\sYEAR)?", r"MONTH\sde\sYEAR"),
         "{day} de {month}",
         "{day} de {month} de {year}",
@@ -101,13 +109,15 @@ _LANGUAGES = {
         "e",
     ),
 }
-_PARTS = re.compile("DAYS|RANGE|MONTH|YEAR")
+# Of all languages: only with a year, since "1 set" is tennis.
+_SHORT_DATE = r"DAYS\.?[\s/-](?:de\s)?SHORT[\s/-](?:del?\s)?YEAR"
+_PARTS = re.compile("DAYS|RANGE|MONTH|SHORT|YEAR")
 _VERBS = {"MAY", "MARCH"}  # in a text in capitals
 _NUMBER = "(?:0?[1-9]|[12][0-9]|3[01])"
 _DAY = f"({_NUMBER})"
 _ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
 # Groups of an expression's part, if not one of its name.
-_GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY"))
+_GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY")) | {"SHORT": ("MONTH",)}
 _YEAR = "([12][0-9]{3})"
 _ARTICLES = "el|il|le|o|der|den|am|the"  # of a date
 
@@ -131,19 +141,24 @@ class DateWriter:
         self._any: re.Pattern[str] | None = None
         if read is None or self._target is None or codes[0] == codes[1]:
             return
-        names = read.months.split()
-        self._months = [re.compile(name, re.IGNORECASE) for name in names]
+        names, short_names = read.months.split(), read.short_months.split()
+        self._months = [
+            re.compile(f"{name}|{short}", re.IGNORECASE)
+            for name, short in zip(names, short_names, strict=True)
+        ]
         # Where months have capitals, words without them are others: may, march.
         flags = re.NOFLAG if names[0][0].isupper() else re.IGNORECASE
         capitals = {name.upper() for name in names} - _VERBS
         month = "|".join([*names, *sorted(capitals)])
+        short = "|".join([*short_names, *map(str.upper, short_names)])
         self._joints = read.to, read.both
         two_days = rf"{_make_first(self._joints)}{_DAY}(?!\d)"
         self._two_days = re.compile(two_days, re.IGNORECASE)
-        filled = [_fill(pattern, month, self._joints) for pattern in read.read]
+        patterns = [*read.read, _SHORT_DATE]
+        filled = [_fill(pattern, month, short, self._joints) for pattern in patterns]
         self._patterns = [
             (re.compile(expression, flags), _list_groups(pattern))
-            for expression, pattern in zip(filled, read.read, strict=True)
+            for expression, pattern in zip(filled, patterns, strict=True)
         ]
         self._any = re.compile(rf"(?<![\w.,:/-])(?:{'|'.join(filled)})(?!\w)", flags)
 
@@ -229,18 +244,20 @@ def _write_day(language: _Language, day: int) -> str:
     return language.first if day == 1 else str(day)
 
 
-def _fill(pattern: str, month: str, joints: Iterable[str]) -> str:
+def _fill(pattern: str, month: str, short: str, joints: Iterable[str]) -> str:
     """Return an expression with groups in place of its parts; before a day, there may be another.
 
     Args:
         pattern: of `_Language.read`.
         month: expression of its name.
+        short: expression of its abbreviation.
         joints: words between two days.
     """
     values = {
         "DAYS": f"(?:{_make_first(joints)})?{_DAY}",
         "RANGE": f"(?:{_DAY}{_ENDING}([-–]))?{_DAY}",
         "MONTH": f"({month})",
+        "SHORT": rf"({short})\.?",
         "YEAR": _YEAR,
     }
     return _PARTS.sub(lambda match: values[match[0]], pattern)

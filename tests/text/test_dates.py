@@ -67,6 +67,12 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("de", "fr", "3. bis 5. Mai, 3.–5. Mai", "3 au 5 mai, 3–5 mai"),
         ("fr", "de", "du 1er au 3 mai 1990", "du 1. bis 3. Mai 1990"),
         ("es", "en", "5 de mayor", "5 de mayor"),
+        ("es", "en", "3 mar 2024, 3 de ene. de 2024.", "March 3, 2024, January 3, 2024."),
+        ("es", "en", "03-mar-2024, 03/SEPT/2024", "March 3, 2024, SEPTEMBER 3, 2024"),
+        ("es", "en", "3 mar, 3 mar 24", "3 mar, 3 mar 24"),
+        ("en", "es", "Mar 3, 2024; 3 Sep. 2024", "3 de marzo de 2024; 3 de septiembre de 2024"),
+        ("en", "es", "3 mar 2024", "3 mar 2024"),
+        ("de", "fr", "3. Okt. 2024", "3 octobre 2024"),
         ("es", "en", "2-3-5 de mayo, 1.5 de mayo", "2-3-5 de mayo, 1.5 de mayo"),
         ("es", "es-AR", "5 de mayo", "5 de mayo"),
         ("es", "ja", "5 de mayo", "5 de mayo"),
@@ -80,7 +86,8 @@ def test_dates_are_written_in_the_other_language(
 
 
 def test_every_language_has_twelve_months() -> None:
-    assert all(len(set(each.months.split())) == 12 for each in _LANGUAGES.values())
+    for each in _LANGUAGES.values():
+        assert len(set(each.months.split())) == len(set(each.short_months.split())) == 12
 
 
 @given(
