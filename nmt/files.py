@@ -7,8 +7,9 @@ import math
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +17,7 @@ from typing import Any, BinaryIO
 from nmt.errors import UserError, attach_filename, explain_full_disk
 
 _PARTIAL = ".partial-"  # prefix of temporary names
+_ABANDONED_SECONDS = 24 * 3600  # what nobody has changed for longer has no writer any more
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -112,10 +114,26 @@ def explain_write_error(path: Path, error: OSError) -> UserError:
 def remove_partial(folder: Path) -> None:
     """Remove the temporary files of killed writers; the caller must be the folder's only writer."""
     for path in list(folder.rglob(f"{_PARTIAL}*")):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(path)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed writers have left directly in a folder, a day after its last change.
+
+    Others may write into the folder meanwhile.
+    """
+    oldest = time.time() - _ABANDONED_SECONDS
+    for path in list(folder.glob(f"{_PARTIAL}*")):
+        with suppress(OSError):  # removed by another process
+            if max(each.lstat().st_mtime for each in (path, *path.rglob("*"))) < oldest:
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def partial_path(path: Path) -> Path:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from nmt.errors import attach_filename
-from nmt.files import explain_write_error, partial_path
+from nmt.files import explain_write_error, partial_path, remove_abandoned
 
 _SIZES_FILE = ".sizes.json"  # file name -> bytes, of the folder that it is in
 
@@ -31,14 +31,15 @@ def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     """Return ``folder``, which ``write`` fills if it is absent or incomplete.
 
     The files are written into a temporary folder, which is then renamed, so that ``folder`` is
-    never incomplete; a killed process may leave the temporary one. Of two processes that write at
-    once, the first one wins.
+    never incomplete. What a killed process leaves of the temporary one is removed a day later. Of
+    two processes that write at once, the first one wins.
 
     Raises:
         UserError: it cannot be written.
     """
     if is_complete(folder):
         return folder
+    remove_abandoned(folder.parent)
     partial = partial_path(folder)
     try:
         with attach_filename(folder):

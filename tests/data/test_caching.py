@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,17 @@ def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
     assert cached_folder(folder, write) == folder
     assert {path.name for path in folder.iterdir()} == {"quick", ".sizes.json"}
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_folders_that_killed_writers_left_a_day_ago_are_removed(tmp_path: Path) -> None:
+    for name, age in (("old", 2 * 24 * 3600), ("used", 60)):
+        folder = tmp_path / f".partial-{name}"
+        folder.mkdir()
+        (folder / "array").touch()
+        for path, seconds in ((folder / "array", age), (folder, 2 * 24 * 3600)):
+            os.utime(path, (time.time() - seconds,) * 2)
+    cached_folder(tmp_path / "key", lambda partial: (partial / "one").touch())
+    assert {path.name for path in tmp_path.iterdir()} == {"key", ".partial-used"}
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

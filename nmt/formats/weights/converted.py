@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import tempfile
-import time
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.files import replace_atomically
+from nmt.files import remove_abandoned, replace_atomically
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
 from nmt.runs.building import choose_weights
 from nmt.runs.checkpoint import DAMAGE, digest_arrays
@@ -28,7 +27,6 @@ CONVERTED_FILE = "best.ctranslate2"
 _VERSION = "2"  # of the conversion
 _ORIGIN = "made_from"  # archive member that identifies the weights that were converted
 _MAX_CACHE_BYTES = 2 << 30  # of all converted weights in the user's cache
-_PARTIAL_SECONDS = 24 * 3600  # a partial file older than this has no writer any more
 
 
 def load_or_convert(
@@ -110,17 +108,15 @@ def _prune_cache(current: Path) -> None:
     """Remove the least recently used files while the cache is too large, never ``current``.
 
     A file is read in one go, so removing it disturbs no process that uses it. Several processes
-    may prune at a time. Partial files of killed processes are removed when they are a day old.
+    may prune at a time.
     """
+    remove_abandoned(current.parent)
     others: list[tuple[float, int, Path]] = []
     total = 0
     for path in current.parent.iterdir():
         with suppress(OSError):  # removed by another process
             status = path.stat()
-            if path.name.startswith("."):
-                if status.st_mtime < time.time() - _PARTIAL_SECONDS:
-                    path.unlink()
-            elif path.suffix == current.suffix:
+            if path.suffix == current.suffix and not path.name.startswith("."):
                 total += status.st_size
                 if path != current:
                     others.append((status.st_mtime, status.st_size, path))
