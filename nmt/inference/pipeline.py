@@ -28,12 +28,13 @@ from nmt.inference.contract import (
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
 from nmt.inference.prefixes import Prefix
-from nmt.inference.quality import StoredQuality, copy_with_words, locate_sources
+from nmt.inference.quality import StoredQuality, copy_with_words
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
 from nmt.inference.term_forcing import TermForcer
+from nmt.inference.word_links import add_words, locate_sources
 
 if TYPE_CHECKING:
     from nmt.inference.quality_model import QualityModel
@@ -296,8 +297,6 @@ class Pipeline:
         else:
             aligned = [i for i, each in enumerate(batch) if plan.finds_words or each.needs_words]
             if aligned:
-                from nmt.inference.word_links import add_words
-
                 chosen = [batch[i] for i in aligned], [translations[i] for i in aligned]
                 with_words = add_words(plan.engine, self._tokenizer, *chosen)
                 for i, alternatives in zip(aligned, with_words, strict=True):

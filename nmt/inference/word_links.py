@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.alignment import expand_slots, map_chars_to_tokens, match_characters
+from nmt.inference.alignment import (
+    expand_slots,
+    map_chars_to_tokens,
+    match_characters,
+    move_spans,
+)
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment
+from nmt.inference.segments import Segment, SegmentedText
 from nmt.text.spans import SLOTS, Span, find_spans
 from nmt.text.words import assign_to_words, find_words
 
 _ELLIPSIS = re.compile(r"…|\.{3}")
+_TAG = 40  # characters that a text may have before a segment
 _LINKED = 0.5  # a source word is linked if it has this share of the largest weight
 
 
@@ -169,3 +176,62 @@ def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span
         first = int(np.searchsorted(origins, begin))
         full_spans.append((first, int(np.searchsorted(origins, end))))
     return full_spans, shares
+
+
+def locate_sources(
+    text: SegmentedText, translations: Sequence[Sequence[Translation]]
+) -> list[list[Translation]]:
+    """Return translations whose words refer to the characters of a text without its tags.
+
+    If some have no words, since the engine cannot align, none has.
+
+    Args:
+        text: a source text.
+        translations: of each segment; their words refer to the characters of `Segment.full_text`.
+    """
+    if any(each.text.strip() and not each.words for row in translations for each in row):
+        return [[replace(each, words=()) for each in row] for row in translations]
+    source_words = find_words(text.source.text)
+    return [
+        [
+            replace(
+                translation,
+                words=tuple(
+                    replace(word, sources=move_spans(word.sources, matched, source_words))
+                    for word in translation.words
+                ),
+            )
+            for translation in hypotheses
+        ]
+        for hypotheses, matched in zip(translations, match_segments(text), strict=True)
+    ]
+
+
+def match_segments(text: SegmentedText) -> list[list[int]]:
+    """Return for every character of `Segment.full_text` of each segment its index, or -1.
+
+    Indices are those of the text without its context and its tags.
+    """
+    source = text.source.text
+    matches = []
+    begin = 0
+    for segment in text.segments:
+        matches.append(_match_segment(segment, source, begin))
+        begin = max([begin, *(at + 1 for at in matches[-1])])
+    return matches
+
+
+def _match_segment(segment: Segment, text: str, begin: int) -> list[int]:
+    """Return for every character of a segment its index in the text, or -1: `match_characters`."""
+    full_text = segment.full_text
+    written = chain(full_text, *chain.from_iterable(segment.brackets.tags))
+    count = sum(not sign.isspace() for sign in written)
+    end = begin
+    while end < len(text) and count:
+        count -= not text[end].isspace()
+        end += 1
+    matched = match_characters(full_text, text[begin:end])
+    if any(at < 0 < len(sign.strip()) for at, sign in zip(matched, full_text, strict=True)):
+        # A tag that begins the text is not a part of the segment, or cleaning removed characters.
+        matched = match_characters(full_text, text[begin : end + _TAG])
+    return [at + begin if at >= 0 else -1 for at in matched]

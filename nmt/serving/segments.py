@@ -12,10 +12,11 @@ from nmt.inference.alternatives import Alternative, find_alternatives
 from nmt.inference.carrying import carry_tags
 from nmt.inference.contract import SearchRequest
 from nmt.inference.joining import place_texts
-from nmt.inference.quality import QUALITY_FILE, locate_sources, match_segments
+from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
+from nmt.inference.word_links import locate_sources, match_segments
 from nmt.text.tags import Insertions
 from nmt.text.terms import Glossary
 from nmt.text.words import find_words

@@ -18,17 +18,10 @@ from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.features import SENTENCE_FEATURES, WORD_FEATURES
 from nmt.inference.joining import Joiner
-from nmt.inference.quality import (
-    QUALITY_FILE,
-    StoredQuality,
-    copy_with_words,
-    locate_sources,
-)
+from nmt.inference.quality import QUALITY_FILE, StoredQuality, copy_with_words
 from nmt.inference.quality_model import Linear, QualityModel, sigmoid
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment, SegmentedText
-from nmt.text.marked import MarkedText
-from nmt.text.tags import TaggedText
+from nmt.inference.segments import Segment
 
 pytest_plugins = ("random_translator",)
 pytestmark = pytest.mark.xdist_group("translator")
@@ -109,31 +102,6 @@ def test_a_run_without_confidence_says_once_how_to_get_it(tmp_path: Path) -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert stored.model is None
-
-
-def test_words_refer_to_the_characters_of_the_text() -> None:
-    text = " <2en>  Hola  Ana.\n¿Qué\ttal?"
-    first, second = Segment(NOTHING, "hola Ana."), Segment(NOTHING, "¿Qué tal?")
-    translations = [
-        Translation("Hi.", 0.0, 0.0, (), words=(Word(0, 2, 0.5, ((0, 4), (5, 8))),)),
-        Translation("How?", 0.0, 0.0, (), words=(Word(0, 3, 0.5, ((5, 8),)), Word(3, 4, 1.0, ()))),
-    ]
-    segmented = SegmentedText((first, second), "", TaggedText(MarkedText(text)))
-    [[hi], [how]] = locate_sources(segmented, [[each] for each in translations])
-    assert [text[begin:end] for begin, end in hi.words[0].sources] == ["Hola", "Ana"]
-    assert [text[begin:end] for begin, end in how.words[0].sources] == ["tal"]
-    assert how.words[1].sources == ()
-
-
-def test_sources_are_whole_words_of_the_text_although_others_were_translated() -> None:
-    text = "Perdi el trenn (otra vez)."
-    segment = Segment(NOTHING, "Perdí el tren (otra vez).")
-    sources = (0, 5), (9, 13), (15, 23)
-    words = tuple(Word(0, 6, None, (source,)) for source in sources)
-    segmented = SegmentedText((segment,), "", TaggedText(MarkedText(text)))
-    [[missed]] = locate_sources(segmented, [[Translation("Missed", 0.0, 0.0, (), words=words)]])
-    spans = [span for word in missed.words for span in word.sources]
-    assert [text[begin:end] for begin, end in spans] == ["Perdi", "trenn", "otra vez"]
 
 
 def test_what_is_copied_is_certain() -> None:

@@ -1,8 +1,16 @@
-"""Words of translations that a reference has."""
+"""Words of translations: those that a reference has, and the characters that they come from."""
 
 from __future__ import annotations
 
-from nmt.inference.word_links import make_word_test
+import numpy as np
+
+from nmt.inference.results import Translation, Word
+from nmt.inference.segments import Segment, SegmentedText
+from nmt.inference.word_links import locate_sources, make_word_test
+from nmt.text.marked import MarkedText
+from nmt.text.tags import TaggedText
+
+NOTHING = np.zeros(0, np.int32)
 
 
 def test_a_reference_has_words_and_kept_spans_in_any_case() -> None:
@@ -11,3 +19,28 @@ def test_a_reference_has_words_and_kept_spans_in_any_case() -> None:
         assert is_right(word), word
     for word in ("tod", "an", "20%"):
         assert not is_right(word), word
+
+
+def test_words_refer_to_the_characters_of_the_text() -> None:
+    text = " <2en>  Hola  Ana.\n¿Qué\ttal?"
+    first, second = Segment(NOTHING, "hola Ana."), Segment(NOTHING, "¿Qué tal?")
+    translations = [
+        Translation("Hi.", 0.0, 0.0, (), words=(Word(0, 2, 0.5, ((0, 4), (5, 8))),)),
+        Translation("How?", 0.0, 0.0, (), words=(Word(0, 3, 0.5, ((5, 8),)), Word(3, 4, 1.0, ()))),
+    ]
+    segmented = SegmentedText((first, second), "", TaggedText(MarkedText(text)))
+    [[hi], [how]] = locate_sources(segmented, [[each] for each in translations])
+    assert [text[begin:end] for begin, end in hi.words[0].sources] == ["Hola", "Ana"]
+    assert [text[begin:end] for begin, end in how.words[0].sources] == ["tal"]
+    assert how.words[1].sources == ()
+
+
+def test_sources_are_whole_words_of_the_text_although_others_were_translated() -> None:
+    text = "Perdi el trenn (otra vez)."
+    segment = Segment(NOTHING, "Perdí el tren (otra vez).")
+    sources = (0, 5), (9, 13), (15, 23)
+    words = tuple(Word(0, 6, None, (source,)) for source in sources)
+    segmented = SegmentedText((segment,), "", TaggedText(MarkedText(text)))
+    [[missed]] = locate_sources(segmented, [[Translation("Missed", 0.0, 0.0, (), words=words)]])
+    spans = [span for word in missed.words for span in word.sources]
+    assert [text[begin:end] for begin, end in spans] == ["Perdi", "trenn", "otra vez"]
