@@ -21,13 +21,17 @@ from nmt.text.spans import SLOTS, make_overlap_test
 
 class _Language(NamedTuple):
     months: str  # January first
-    short_months: str  # alternatives between |
+    short_months: str  # expressions of abbreviations
+    weekdays: str  # Monday first
+    short_weekdays: str  # expressions of abbreviations
     # Expressions of a date with MONTH (SHORT is an abbreviation), YEAR and DAYS: one, or the first
-    # and the last of several. RANGE is the same with nothing but a dash between them.
+    # and the last of several. RANGE is the same with nothing but a dash between them. An
+    # abbreviated weekday may stand before all of it.
     read: tuple[str, ...]
     written: str
     with_year: str
     without_day: str
+    with_weekday: str
     to: str  # between the first and the last of several days
     both: str  # between two days
     article: str = ""  # that dates with a day never have
@@ -36,19 +40,25 @@ class _Language(NamedTuple):
 
 _LANGUAGES = {
     "de": _Language(
-        "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-        "Jan Feb Mär Apr Mai Jun Jul Aug Sept|Sep Okt Nov Dez",
-        (r"DAYS\.\s?MONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
-        "{day}. {month}",
-        "{day}. {month} {year}",
-        "{month} {year}",
-        "bis",
-        "und",
+        months="Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+        short_months="Jan Feb Mär Apr Mai Jun Jul Aug Sept|Sep Okt Nov Dez",
+        weekdays="Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag",
+        short_weekdays="Mo Di Mi Do Fr Sa So",
+        read=(r"DAYS\.\s?MONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
+        written="{day}. {month}",
+        with_year="{day}. {month} {year}",
+        without_day="{month} {year}",
+        with_weekday="{weekday}, {date}",
+        to="bis",
+        both="und",
     ),
     "en": _Language(
-        "January February March April May June July August September October November December",
-        "Jan Feb Mar Apr May Jun Jul Aug Sept|Sep Oct Nov Dec",
-        (
+        months="January February March April May June "
+        "July August September October November December",
+        short_months="Jan Feb Mar Apr May Jun Jul Aug Sept|Sep Oct Nov Dec",
+        weekdays="Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+        short_weekdays="Mon Tues? Wed Thu(?:rs?)? Fri Sat Sun",
+        read=(
             r"MONTH\sDAYS(?:st|nd|rd|th)?,?\sYEAR",
             r"MONTH\sDAYS(?:st|nd|rd|th)?(?=[.,;:!?)]|$)",
             r"MONTH\sRANGE(?:st|nd|rd|th)?",  # May 3 and 4 people
@@ -59,59 +69,76 @@ _LANGUAGES = {
             r"MONTH\sYEAR",
             r"SHORT\sDAYS,?\sYEAR",
         ),
-        "{month} {day}",
-        "{month} {day}, {year}",
-        "{month} {year}",
-        "to",
-        "and",
-        "the",
+        written="{month} {day}",
+        with_year="{month} {day}, {year}",
+        without_day="{month} {year}",
+        with_weekday="{weekday}, {date}",
+        to="to",
+        both="and",
+        article="the",
     ),
     "es": _Language(
-        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-        "ene feb mar abr may jun jul ago sept|sep|set oct nov dic",
-        (r"DAYS(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?", r"MONTH\sdel?\sYEAR"),
-        "{day} de {month}",
-        "{day} de {month} de {year}",
-        "{month} de {year}",
-        "al",
-        "y",
+        months="enero febrero marzo abril mayo junio "
+        "julio agosto septiembre octubre noviembre diciembre",
+        short_months="ene feb mar abr may jun jul ago sept|sep|set oct nov dic",
+        weekdays="lunes martes miércoles jueves viernes sábado domingo",
+        short_weekdays="lun mar mi[eé] jue vie s[aá]b dom",
+        read=(r"DAYS(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?", r"MONTH\sdel?\sYEAR"),
+        written="{day} de {month}",
+        with_year="{day} de {month} de {year}",
+        without_day="{month} de {year}",
+        with_weekday="{weekday}, {date}",
+        to="al",
+        both="y",
     ),
     "fr": _Language(
-        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-        "janv févr|fév mars avr mai juin juil août sept oct nov déc",
-        (r"DAYS(?:er)?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
-        "{day} {month}",
-        "{day} {month} {year}",
-        "{month} {year}",
-        "au",
-        "et",
+        months="janvier février mars avril mai juin "
+        "juillet août septembre octobre novembre décembre",
+        short_months="janv févr|fév mars avr mai juin juil août sept oct nov déc",
+        weekdays="lundi mardi mercredi jeudi vendredi samedi dimanche",
+        short_weekdays="lun mar mer jeu ven sam dim",
+        read=(r"DAYS(?:er)?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
+        written="{day} {month}",
+        with_year="{day} {month} {year}",
+        without_day="{month} {year}",
+        with_weekday="{weekday} {date}",
+        to="au",
+        both="et",
         first="1er",
     ),
     "it": _Language(
-        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre "
-        "dicembre",
-        "gen feb mar apr mag giu lug ago sett|set ott nov dic",
-        (r"DAYSº?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
-        "{day} {month}",
-        "{day} {month} {year}",
-        "{month} {year}",
-        "al",
-        "e",
+        months="gennaio febbraio marzo aprile maggio giugno "
+        "luglio agosto settembre ottobre novembre dicembre",
+        short_months="gen feb mar apr mag giu lug ago sett|set ott nov dic",
+        weekdays="lunedì martedì mercoledì giovedì venerdì sabato domenica",
+        short_weekdays="lun mar mer gio ven sab dom",
+        read=(r"DAYSº?\sMONTH(?:\sYEAR)?", r"MONTH\sYEAR"),
+        written="{day} {month}",
+        with_year="{day} {month} {year}",
+        without_day="{month} {year}",
+        with_weekday="{weekday} {date}",
+        to="al",
+        both="e",
     ),
     "pt": _Language(
-        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-        "jan fev mar abr mai jun jul ago set out nov dez",
-        (r"DAYS(?:\.?º)?\sde\sMONTH(?:\sde\sYEAR)?", r"MONTH\sde\sYEAR"),
-        "{day} de {month}",
-        "{day} de {month} de {year}",
-        "{month} de {year}",
-        "a",
-        "e",
+        months="janeiro fevereiro março abril maio junho "
+        "julho agosto setembro outubro novembro dezembro",
+        short_months="jan fev mar abr mai jun jul ago set out nov dez",
+        weekdays="segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
+        short_weekdays="seg ter qua qui sex s[aá]b dom",
+        read=(r"DAYS(?:\.?º)?\sde\sMONTH(?:\sde\sYEAR)?", r"MONTH\sde\sYEAR"),
+        written="{day} de {month}",
+        with_year="{day} de {month} de {year}",
+        without_day="{month} de {year}",
+        with_weekday="{weekday}, {date}",
+        to="a",
+        both="e",
     ),
 }
 # Of all languages: only with a year, since "1 set" is tennis.
 _SHORT_DATE = r"DAYS\.?[\s/-](?:de\s)?SHORT[\s/-](?:del?\s)?YEAR"
-_PARTS = re.compile("DAYS|RANGE|MONTH|SHORT|YEAR")
+_WEEKDAY = r"(?:WEEKDAY(?:\.,?|,)\s)?"
+_PARTS = re.compile("WEEKDAY|DAYS|RANGE|MONTH|SHORT|YEAR")
 _VERBS = {"MAY", "MARCH"}  # in a text in capitals
 _NUMBER = "(?:0?[1-9]|[12][0-9]|3[01])"
 _DAY = f"({_NUMBER})"
@@ -136,6 +163,7 @@ class DateWriter:
         codes = primary_subtag(source), primary_subtag(target)
         read, self._target = map(_LANGUAGES.get, codes)
         self._months: list[re.Pattern[str]] = []
+        self._weekdays: list[re.Pattern[str]] = []
         self._joints: tuple[str, ...] = ()
         self._patterns: list[tuple[re.Pattern[str], list[str]]] = []  # and what their groups are
         self._any: re.Pattern[str] | None = None
@@ -154,8 +182,15 @@ class DateWriter:
         self._joints = read.to, read.both
         two_days = rf"{_make_first(self._joints)}{_DAY}(?!\d)"
         self._two_days = re.compile(two_days, re.IGNORECASE)
-        patterns = [*read.read, _SHORT_DATE]
-        filled = [_fill(pattern, month, short, self._joints) for pattern in patterns]
+        short_weekdays = read.short_weekdays.split()
+        self._weekdays = [re.compile(name, re.IGNORECASE) for name in short_weekdays]
+        names_by_part = {
+            "MONTH": month,
+            "SHORT": short,
+            "WEEKDAY": "|".join([*short_weekdays, *map(str.upper, short_weekdays)]),
+        }
+        patterns = [f"{_WEEKDAY}{pattern}" for pattern in (*read.read, _SHORT_DATE)]
+        filled = [_fill(pattern, names_by_part, self._joints) for pattern in patterns]
         self._patterns = [
             (re.compile(expression, flags), _list_groups(pattern))
             for expression, pattern in zip(filled, patterns, strict=True)
@@ -223,8 +258,7 @@ class DateWriter:
         target = self._target
         assert target is not None  # there are patterns
         month, year, day = found["MONTH"] or "", found.get("YEAR"), found.get("DAY")
-        number = next(i for i, name in enumerate(self._months) if name.fullmatch(month))
-        name = target.months.split()[number]
+        name = target.months.split()[_find_name(self._months, month)]
         if day is None:
             return target.without_day.format(month=name, year=year)
         form = target.written if year is None else target.with_year
@@ -237,27 +271,36 @@ class DateWriter:
                 f"{_write_day(target, number)}{ending}" for number in _read_numbers(first)
             )
             days = f"{firsts}{f' {joint} ' if joint else '–'}{days}"
-        return form.format(day=days, month=name, year=year)
+        written = form.format(day=days, month=name, year=year)
+        if weekday := found["WEEKDAY"]:
+            name = target.weekdays.split()[_find_name(self._weekdays, weekday)]
+            return target.with_weekday.format(weekday=name, date=written)
+        return written
+
+
+def _find_name(names: Sequence[re.Pattern[str]], text: str) -> int:
+    """Return the index of the name that a text is."""
+    return next(i for i, name in enumerate(names) if name.fullmatch(text))
 
 
 def _write_day(language: _Language, day: int) -> str:
     return language.first if day == 1 else str(day)
 
 
-def _fill(pattern: str, month: str, short: str, joints: Iterable[str]) -> str:
+def _fill(pattern: str, names: Mapping[str, str], joints: Iterable[str]) -> str:
     """Return an expression with groups in place of its parts; before a day, there may be another.
 
     Args:
         pattern: of `_Language.read`.
-        month: expression of its name.
-        short: expression of its abbreviation.
+        names: expressions of MONTH, SHORT and WEEKDAY.
         joints: words between two days.
     """
     values = {
         "DAYS": f"(?:{_make_first(joints)})?{_DAY}",
         "RANGE": f"(?:{_DAY}{_ENDING}([-–]))?{_DAY}",
-        "MONTH": f"({month})",
-        "SHORT": rf"({short})\.?",
+        "MONTH": f"({names['MONTH']})",
+        "SHORT": rf"({names['SHORT']})\.?",
+        "WEEKDAY": f"({names['WEEKDAY']})",
         "YEAR": _YEAR,
     }
     return _PARTS.sub(lambda match: values[match[0]], pattern)
