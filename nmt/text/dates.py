@@ -278,6 +278,17 @@ class DateWriter:
         return written
 
 
+def is_short_month(word: str, language: str) -> bool:
+    """Whether a word in lower case is the abbreviation of a month.
+
+    Args:
+        word: without its dot.
+        language: BCP 47 tag.
+    """
+    names = _LANGUAGES.get(primary_subtag(language))
+    return names is not None and word in re.split(r"[ |]", names.short_months.lower())
+
+
 def _find_name(names: Sequence[re.Pattern[str]], text: str) -> int:
     """Return the index of the name that a text is."""
     return next(i for i, name in enumerate(names) if name.fullmatch(text))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from nmt.text.dates import is_short_month
 from nmt.text.final_marks import OTHER_STOPS
 from nmt.text.names import is_name
 from nmt.text.scripts import has_capital_nouns, primary_subtag
@@ -51,6 +52,7 @@ _ORDINAL = re.compile(
 )
 # What begins the piece after a cut: marks that never begin a sentence.
 _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d")
+_YEAR = re.compile(r"(?:del?\s)?[12]\d{3}\b")
 _HYPHENATED = re.compile(r"-")  # J.-C.; 1.- of an item
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
@@ -303,6 +305,8 @@ def _continues(before: str, after: str, language: str) -> bool:
     dotted = word[1].lower() if word else ""
     if is_glued and dotted:  # the dots of U.S.A., Node.js; not the missing space of Madrid.Luis
         return len(dotted) < 3 or not (first in "¿¡" or _first_letter(after).isupper())
+    if _YEAR.match(after) and is_short_month(dotted, language):
+        return True
     if first in "¿¡" and after[1:2].islower() and _ELLIPSIS.search(before):  # Pero... ¿por qué?
         return True
     if first.islower():
