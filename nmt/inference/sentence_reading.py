@@ -193,7 +193,7 @@ class SentenceReader:
         def is_read(text: str, begin: int, end: int) -> bool:
             return is_term(begin, end) or self._speller.is_word_or_short_form(text, begin, end)
 
-        return sorted([*add_units(text, _join_ranges(text, spans), is_read), *dates])
+        return sorted([*_join_ranges(text, add_units(text, spans, is_read)), *dates])
 
     def _find_unspelled(self, text: str, stays: Sequence[Span]) -> list[Span]:
         """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.

@@ -383,6 +383,8 @@ def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer)
         ("Sale a las 8 am o 9 pm.", ("8 am", "9")),
         ("Está a 5 km. de aquí.", ("5 km.",)),
         ("Está a 5 km. Ven.", ("5 km",)),
+        ("Abre de 8 am – 11 am.", ("8 am – 11 am",)),
+        ("Faltan 9 - 12 km. de aquí.", ("9 - 12 km.",)),
         ("Vi 5 gatos y 3 l'eau.", ("5", "3")),
     ):
         [segment, *_] = segmenter.segment(text).segments
