@@ -136,6 +136,7 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
     [
         (("trace", "x", "--output", "trace.txt"), "must end in .json or .html"),
         (("explain", "x", "--output", "picture.gif"), "must end in .json or .html"),
+        (("explain", "x", "--not", "y"), "--not y needs --why WORD"),
         (("trace", "x", "--run", "no/such/run"), "run no/such/run does not exist"),
     ],
 )
@@ -148,11 +149,6 @@ def test_empty_sentences_are_refused(tiny_run: Path) -> None:
     for subcommand in ("trace", "explain"):
         with pytest.raises(UserError, match="is empty"):
             inspected(subcommand, "--run", tiny_run, " ")
-
-
-def test_another_word_needs_the_word_that_it_is_compared_with(tiny_run: Path) -> None:
-    with pytest.raises(UserError, match="give why, the word of the translation"):
-        inspected("explain", "--run", tiny_run, "Sí.", "--not", "y")
 
 
 def test_the_command_line(tiny_run: Path, tmp_path: Path) -> None:

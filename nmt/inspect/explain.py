@@ -47,6 +47,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     out = arguments.output
     if out is not None and out.suffix not in (".json", ".html"):
         raise UserError(f"{out}: the name of an explanation must end in .json or .html")
+    if arguments.not_ is not None and arguments.why is None:
+        raise UserError(f"--not {arguments.not_} needs --why WORD, the word that it stands in for")
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.analysis.explaining.explanation import explain
