@@ -70,7 +70,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--whole",
         action="store_true",
-        help="do not cut texts into sentences, nor those that are longer than any of training",
+        help="translate each text in one go, up to model.max_length: cut neither into sentences nor "
+        "at the longest training row (training.row_lengths)",
     )
     parser.add_argument("--verbose", action="store_true", help="print the engine that is used")
 
@@ -102,12 +103,17 @@ def check_unit(arguments: argparse.Namespace) -> None:
 
 def add_beam(parser: argparse._ActionsContainer) -> None:
     """Add ``--beam`` and ``--length-penalty``."""
-    parser.add_argument("--beam", type=positive_int, metavar="N", help="beam size; 1 is greedy")
+    parser.add_argument(
+        "--beam",
+        type=positive_int,
+        metavar="N",
+        help="beam size; 1 is greedy (default: the run's)",
+    )
     parser.add_argument(
         "--length-penalty",
         type=non_negative_float,
         metavar="A",
-        help="0 favours short translations",
+        help="0 favours short translations (default: the run's)",
     )
 
 

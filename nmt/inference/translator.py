@@ -155,8 +155,8 @@ class Translator:
                 CTranslate2 searches. None: the run's ``decoding.quantization``.
             unit: "sentence" cuts texts into sentences, "line" only those that are too long; None:
                 the run's ``decoding.unit``.
-            whole: translate texts in one go, also if they are longer than any of training, up to
-                ``model.max_length``. Not every model does well there: docs/training.md.
+            whole: translate texts in one go, also if they are longer than the longest training
+                row, up to ``model.max_length``. Not every model does well there: docs/training.md.
             log: called with the name of the engine that was loaded.
 
         Raises:
@@ -255,7 +255,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations per text, best first.
 
-        A text is translated sentence by sentence. A sentence longer than the longest of training is
+        A text is translated sentence by sentence. A sentence longer than the longest training row is
         cut after clauses, between words or, without spaces, between characters. The translations of
         these segments with the highest total score are joined.
 

@@ -32,7 +32,12 @@ def add(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--not", dest="not_", metavar="OTHER", help="compare it with this word instead of its rival"
     )
-    parser.add_argument("--beam", type=positive_int, metavar="N", help="beam size; 1 is greedy")
+    parser.add_argument(
+        "--beam",
+        type=positive_int,
+        metavar="N",
+        help="beam size; 1 is greedy (default: the run's)",
+    )
     parser.add_argument(
         "--output",
         type=Path,
