@@ -70,8 +70,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--whole",
         action="store_true",
-        help="translate each text in one go, up to model.max_length: cut neither into sentences nor "
-        "at the longest training row (training.row_lengths)",
+        help="translate each text in one go, up to model.max_length: cut neither into sentences "
+        "nor at the longest training row (training.row_lengths)",
     )
     parser.add_argument("--verbose", action="store_true", help="print the engine that is used")
 

@@ -255,9 +255,9 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations per text, best first.
 
-        A text is translated sentence by sentence. A sentence longer than the longest training row is
-        cut after clauses, between words or, without spaces, between characters. The translations of
-        these segments with the highest total score are joined.
+        A text is translated sentence by sentence. A sentence longer than the longest training row
+        is cut after clauses, between words or, without spaces, between characters. The translations
+        of these segments with the highest total score are joined.
 
         Args:
             texts: source sentences.
