@@ -38,11 +38,11 @@ Momentum = Annotated[float, between(0, 0.999999)]  # 1 - momentum is a divisor
 class TrainingConfig:
     """Initial weights, batches, objective, optimizer, limits and intervals."""
 
-    # A run folder whose weights, tokenizer and sizes a new run starts from.
+    # A run folder: a new run starts from its weights, and has its sizes.
     start_from: str | None = MISSING
-    # Train a tokenizer on the new corpus instead of keeping start_from's. null: yes, unless only
-    # adapters are trained, embeddings are frozen, or start_from was imported from MarianMT, whose
-    # vocabulary comes from more text.
+    # With start_from. true: train a tokenizer on the new corpus | false: keep the other run's |
+    # null: true, unless only adapters are trained, embeddings are frozen, or start_from was
+    # imported from MarianMT, whose vocabulary comes from more text.
     new_vocabulary: bool | None = MISSING
     # Largest number of lines that a new tokenizer is trained on.
     tokenizer_lines: Annotated[int, at_least(2)] = MISSING
