@@ -1,11 +1,11 @@
-"""Predict what many GPUs make of a model: the tables of docs/scaling.md, from formulas.
+"""Predict what many GPUs make of a model: the tables of docs/experiments.md, from formulas.
 
     python scripts/bench/predict_scaling.py
     python scripts/bench/predict_scaling.py --gpus 8 64 --tokens-per-second base=700000 big=250000
 
 An update takes as long as the slowest GPU computes, plus the all-reduce of the gradients, which
 starts when all are computed; or as long as a process needs to build the batch, if that is longer.
-docs/scaling.md explains the numbers below and the limits of the formulas.
+docs/experiments.md explains the numbers below and the limits of the formulas.
 """
 
 from __future__ import annotations

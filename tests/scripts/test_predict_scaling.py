@@ -31,7 +31,7 @@ MODEL = Model("made up", parameters=50, flops=1.0, rate=10.0, tokens=20.0)
 def test_the_docs_have_the_tables_that_the_script_prints() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "bench" / "predict_scaling.py")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    shown = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    shown = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     tables = printed.rstrip("\n").split("\n\n")
     assert len(tables) == 3
     for table in tables:
