@@ -82,7 +82,7 @@ class EvaluationRunner:
         is_best = position.record_score(evaluation.scores[0].value if evaluation.scores else None)
         position.behind = self._is_behind()
         when = f"update {position.step}, {position.seconds / 60:.1f} min"
-        best = " (best)" if is_best else ""
+        best = " (best)" if is_best and evaluation.scores else ""
         session.console.print(f"{when}: {_describe(evaluation)}{best}")
         self._evaluation_cost.schedule(position.step, position.evaluation_cadence)
         self._saver.save()

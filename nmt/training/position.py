@@ -29,7 +29,7 @@ class Position:
     evaluations: int = 0
     evaluated_step: int = 0  # the last update that was evaluated
     best_score: float | None = None  # dev BLEU
-    best_step: int = 0
+    best_step: int = 0  # of the best weights
     since_best: int = 0  # evaluations without a better score
     skipped: int = 0  # updates that were skipped
     skipped_in_row: int = 0  # of them, those since the last one that was applied
@@ -65,9 +65,12 @@ class Position:
         self.__dict__.update(vars(Position(**fields)))
 
     def record_score(self, score: float | None) -> bool:
-        """Count an evaluation after the last update; return whether its score is the best."""
+        """Count an evaluation after the last update; return whether its weights are the best.
+
+        Without a score, the last weights are the best.
+        """
         self.evaluations += 1
-        is_best = score is not None and (self.best_score is None or score > self.best_score)
+        is_best = self.best_score is None or (score is not None and score > self.best_score)
         if is_best:
             self.best_score, self.best_step = score, self.step
         self.since_best = 0 if is_best or score is None else self.since_best + 1

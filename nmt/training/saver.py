@@ -95,7 +95,10 @@ class Saver:
 
     def _repair_best(self) -> None:
         position = self._session.position
-        if position.best_step != position.step or position.best_score is None:
+        if position.best_score is None and position.evaluations:
+            # Older checkpoints do not say so: without a score, the last evaluation is the best.
+            position.best_step = position.evaluated_step
+        if not position.evaluations or position.best_step != position.step:
             return
         try:
             best_step = read_arrays(self._checkpoints.best)[1].get("best_step")

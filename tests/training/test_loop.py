@@ -21,9 +21,10 @@ import pytest
 from conftest import tiny_overrides
 from rich.console import Console
 
+from nmt import Translator
 from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores
-from nmt.runs.checkpoint import read_arrays
+from nmt.runs.checkpoint import read_arrays, read_metadata, write_arrays
 from nmt.runs.folder import RunFolder
 from nmt.training.evaluation_runner import EvaluationRunner
 from nmt.training.evaluator import Evaluator
@@ -144,6 +145,47 @@ def test_the_best_weights_are_those_of_the_best_score(whole: Callable[[str], Run
     best = max(scored.values())
     assert metadata["best_score"] == best
     assert metadata["best_step"] == next(step for step, s in scored.items() if s == best)
+
+
+@pytest.mark.parametrize("override", ["data.dev=0", "training.evaluation_sentences=0"])
+@pytest.mark.usefixtures("default_signals")
+def test_without_scores_the_last_weights_are_the_best(
+    kept: Workshop, at_update: AtUpdate, override: str
+) -> None:
+    said = io.StringIO()
+    at_update(KILLED_AT, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    run = kept.train("data.test=0", override, console=Console(file=said)).folder
+    assert "(best)" not in said.getvalue()
+    assert read_metadata(run.checkpoints.best)["best_step"] == 5
+    at_update(-1, lambda: None)
+    resume = f"training.resume={run.path}"
+    assert kept.train(resume).best_score is None
+    best, metadata = read_arrays(run.checkpoints.best)
+    arrays, position = latest(run)
+    assert metadata["best_step"] == position["best_step"] == position["step"] == 12
+    for name, array in best.items():
+        average = arrays[name.replace("model/", "average/", 1)]
+        np.testing.assert_array_equal(array, average, err_msg=name)
+    translator = Translator.load(run.path, engine="ctranslate2", quantization="int8")
+    assert len(translator.translate(["Hoy hace frío."])) == 1
+
+    # A complete run of an older version gets its best weights when it is resumed.
+    run.checkpoints.best.unlink()
+    write_arrays(run.checkpoints.path(12), arrays, position | {"best_step": 0})
+    kept.train(resume)
+    assert read_metadata(run.checkpoints.best)["best_step"] == 12
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_run_that_is_stopped_before_it_is_evaluated_has_no_best_weights(
+    kept: Workshop, at_update: AtUpdate
+) -> None:
+    at_update(2, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    run = kept.train("data.test=0", "data.dev=0").folder
+    assert run.checkpoints.steps() == [2]
+    at_update(3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    kept.train(f"training.resume={run.path}")
+    assert not run.checkpoints.best.exists()
 
 
 def test_every_score_follows_the_target_language(

@@ -26,3 +26,14 @@ def test_the_best_score_is_the_first_of_the_highest() -> None:
     assert bests == [True, False, False, True, False]
     assert (position.best_score, position.best_step, position.evaluations) == (12.0, 4, 5)
     assert position.since_best == 0
+
+
+def test_without_scores_the_last_weights_are_the_best() -> None:
+    position = Position()
+    for step in (5, 9):
+        position.step = step
+        assert position.record_score(None)
+        assert (position.best_score, position.best_step, position.since_best) == (None, step, 0)
+    assert position.record_score(3.0)  # resumed with more of training.evaluation_sentences
+    assert not position.record_score(None)
+    assert position.best_score == 3.0
