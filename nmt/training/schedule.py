@@ -84,10 +84,7 @@ class TrainingSchedule:
         progress = self.progress(position) - position.stage_start_progress
         seconds = position.seconds - position.stage_start_seconds
         return (
-            self._is_patience_exhausted(position)
-            or (
-                stage.steps is not None and position.step - position.stage_start_step >= stage.steps
-            )
+            (stage.steps is not None and position.step - position.stage_start_step >= stage.steps)
             or (stage.share is not None and progress >= stage.share)
             or (stage.minutes is not None and seconds >= 60 * stage.minutes)
             or (stage.plateau is not None and position.since_best >= stage.plateau)

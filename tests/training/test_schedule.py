@@ -204,7 +204,6 @@ def test_what_ended_a_run_is_said(
         (StageConfig(share=0.3), {"step": 29}, {"step": 30}),
         (StageConfig(minutes=2), {"seconds": 119.0}, {"seconds": 120.0}),
         (StageConfig(plateau=1), {"since_best": 0}, {"since_best": 1}),
-        (StageConfig(), {"since_best": 2}, {"since_best": 3}),  # early stopping
     ],
 )
 def test_a_stage_ends_at_each_of_its_limits(
@@ -222,6 +221,20 @@ def test_a_stage_ends_at_each_of_its_limits(
         position.step,
         position.seconds,
     )
+
+
+def test_early_stopping_ends_the_last_stage_only(training: TrainingConfig) -> None:
+    """A stage before it ends at its own limits; ``plateau`` is the one for dev scores."""
+    schedule = TrainingSchedule(training, [StageConfig(steps=20), StageConfig()], [10, 5])
+    position = Position(step=19, since_best=training.early_stopping or 0)
+    assert not schedule.is_stage_over(position)
+    assert not schedule.is_complete(position)
+    position.step = 20
+    assert schedule.is_stage_over(position)
+    schedule.enter_next_stage(position)
+    assert not schedule.is_complete(position)
+    position.since_best = training.early_stopping or 0
+    assert schedule.is_complete(position)
 
 
 def test_epochs_are_counted_stage_by_stage(training: TrainingConfig) -> None:
