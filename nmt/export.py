@@ -70,6 +70,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     console.print(
         f"{comparison.equal} of {comparison.sentences} sample sentences are translated as the run "
         "does"
+        if comparison.sentences
+        else "no sample sentences: the export was not compared with the run"
     )
     console.print(f"written to {output}")
     return 0

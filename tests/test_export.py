@@ -117,6 +117,16 @@ def test_default_places_and_manifest(parrot_run: Path) -> None:
 
 
 @pytest.mark.usefixtures("shared_engine")
+def test_an_export_that_was_not_compared_says_so(
+    parrot_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.formats.export.select_samples", lambda *arguments: [])
+    printed = exported("--format", "keras", "--run", parrot_run, "--output", tmp_path / "out")
+    assert "no sample sentences: the export was not compared with the run" in printed
+    assert " of 0 " not in printed
+
+
+@pytest.mark.usefixtures("shared_engine")
 def test_an_export_is_replaced_and_nothing_else(parrot_run: Path, tmp_path: Path) -> None:
     place = tmp_path / "shipped"
     options = ["--format", "keras", "--run", parrot_run, "--output", place, "--beam", "1"]

@@ -186,7 +186,7 @@ def train(
         from nmt.startup.devices import report_devices
         from nmt.training.assembly import make_trainer
         from nmt.training.defaults import resolve_config
-        from nmt.training.preparation import prepare_corpus
+        from nmt.training.preparation import prepare_corpus, sample_pairs
         from nmt.training.process_group import make_process_group
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
@@ -201,7 +201,7 @@ def train(
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
-            resolved = resolve_config(config, corpus.epoch_pairs, corpus.dev)
+            resolved = resolve_config(config, corpus.epoch_pairs, sample_pairs(corpus))
         folder = _open_folder(resolved, corpus, components, process_group, resources, console)
         folder.model_class = components.model
         with process_group.scope():

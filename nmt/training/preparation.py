@@ -42,6 +42,8 @@ from nmt.text.source_words import SourceWords
 
 _MAX_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
 
+_SAMPLES = 1000  # training pairs that stand for the corpus where there is no dev split
+
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
     """Read, clean and split the corpus; write rejected lines to ``data.rejected_file``, if set."""
@@ -87,6 +89,16 @@ def count_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
         return corpus.source_words()
     pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
     return SourceWords.count(pair.source for pair in remove_contexts(pairs))
+
+
+def sample_pairs(corpus: Corpus) -> Sequence[Pair]:
+    """Return the dev split or, if it is empty, some training pairs.
+
+    Both may be empty: a prepared corpus has no text of its training pairs.
+    """
+    if corpus.dev or isinstance(corpus, PreparedCorpus):
+        return corpus.dev
+    return sample_evenly(corpus.train, _SAMPLES)
 
 
 def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:

@@ -245,3 +245,21 @@ def test_what_was_left_open_is_written_down_as_it_was_resolved(
     assert files.load(run.path / "config.yaml") == replace(written, training=training)
     training = replace(training, resume=str(run.path))
     assert ran[1] == replace(written, training=training)
+
+
+def test_without_a_dev_split_training_sentences_are_probes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet_console: Console
+) -> None:
+    def make_trainer(*_: Any) -> Any:
+        trainer = SimpleNamespace(train=lambda: False, stop_signal=2)
+        return SimpleNamespace(position=Position()), trainer
+
+    monkeypatch.setattr("nmt.training.assembly.make_trainer", make_trainer)
+    overrides = [*tiny_overrides(tmp_path), "training.probes=null", "data.dev=0", "data.test=0"]
+    given = compose_config(overrides)
+    run = job.train(given, quiet_console)
+    train = load_corpus(given.data, cache_dir=tmp_path).train
+    probes = files.load(run.path / "config.yaml").training.probes
+    assert probes is not None
+    assert len(probes) == 2
+    assert set(probes) <= {pair.source for pair in train}

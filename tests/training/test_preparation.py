@@ -19,6 +19,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.encoded import EncodedCorpus, load_encoded
 from nmt.data.mixture import SourcePairs
 from nmt.data.noise_workers import NoiseWorkers
+from nmt.data.prepared import PreparedCorpus
 from nmt.data.splitting import Pair
 from nmt.training import preparation
 from nmt.training.preparation import (
@@ -26,6 +27,7 @@ from nmt.training.preparation import (
     plan_training,
     prepare_corpus,
     prepare_tokenizer,
+    sample_pairs,
 )
 
 TRAIN = [Pair(f"la frase número {number}", f"sentence number {number}") for number in range(40)]
@@ -92,6 +94,13 @@ def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> 
     tenth = replace(CORPUS, mixture=(SourcePairs("pairs", TRAIN[::4], 1, is_read=True),))
     assert prepare_tokenizer(config, tenth, again).fingerprint == sampled.fingerprint
     assert not any("training the" in line for line in said(again))  # of the same lines, it is kept
+
+
+def test_training_pairs_are_samples_where_there_is_no_dev(tmp_path: Path) -> None:
+    assert sample_pairs(CORPUS) == TRAIN[:3]
+    assert sample_pairs(replace(CORPUS, dev=[])) == TRAIN
+    prepared = PreparedCorpus((), [], [], {}, 40, folder=tmp_path)
+    assert sample_pairs(prepared) == []
 
 
 def test_batches_are_planned_of_train_and_of_dev(tmp_path: Path) -> None:
