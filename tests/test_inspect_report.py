@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ from rich.console import Console
 
 from nmt import Translator
 from nmt.analysis.heads import ablation, report
+from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inspect.__main__ import make_parser
+from nmt.runs.corpus import read_corpus
+from nmt.runs.folder import RunFolder
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -240,3 +244,9 @@ def test_a_run_gets_its_confidence_and_a_table(
     [[best]] = Translator.load(run).run(["Sí."], SearchRequest(quality=True))
     assert best.confidence is not None
     assert best.words
+    corpus = read_corpus(RunFolder.open(run), lambda line: None)
+    unmeasurable = replace(corpus, test=[Pair("12345", "12345"), Pair("casa " * 99, "house")])
+    monkeypatch.setattr("nmt.runs.corpus.read_corpus", lambda *arguments: unmeasurable)
+    shown = inspected("quality", "--run", run)
+    assert "the confidence was not measured: every test source" in shown
+    assert "Confidence of sentences" not in shown

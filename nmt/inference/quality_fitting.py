@@ -307,7 +307,10 @@ def _observe_batch(
 def compare_with_log_probs(
     model: QualityModel, samples: Sequence[ScoredTranslation]
 ) -> dict[str, Correlation]:
-    """Return how well confidence and log-probabilities tell the chrF of translations."""
+    """Return how well confidence and log-probabilities tell the chrF of translations.
+
+    There must be at least one.
+    """
     scores = np.array([sample.score for sample in samples])
     features = np.array([sample.features.sentence for sample in samples])
     means = np.array([sample.log_prob for sample in samples])
@@ -339,7 +342,10 @@ def rank_words(model: QualityModel, samples: Sequence[ScoredTranslation]) -> dic
     """Return how often a word that the reference has is ranked above one that it lacks.
 
     The area under the curve of true and false positives: by confidence, and by log-probability.
+    Empty without a word.
     """
+    if not any(sample.word_labels for sample in samples):
+        return {}
     features = np.array([sample.features.sentence for sample in samples])
     table, labels = tabulate_words(samples, model.score(features))
     ranked = {"confidence": model.word.predict(table), "log-probability": table[:, 0]}

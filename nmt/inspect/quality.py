@@ -47,11 +47,20 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError(f"{folder.path} got no confidence: see the message above")
     console.print(f"written to {folder.path}: confidence and the lexicon of alignments")
     if corpus.test:
-        print_listings(tabulate(folder, corpus, model), console)
+        listings = tabulate(folder, corpus, model)
+        print_listings(listings, console)
+        if not listings:
+            console.print(
+                "the confidence was not measured: every test source is longer than a row, or has "
+                "nothing to translate, as a number"
+            )
 
 
 def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Listing]:
-    """Return the tables of how well confidence tells the quality of test translations."""
+    """Return the tables of how well confidence tells the quality of test translations.
+
+    Tables without rows are left out.
+    """
     from nmt.data.contexts import remove_contexts
     from nmt.inference.quality_fitting import (
         change_pairs,
@@ -67,11 +76,13 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
     changed = change_pairs(remove_contexts(corpus.test, tags), random.Random(_SEED), tags)
     for name, pairs in (("test", corpus.test), ("changed", changed)):
         samples = translate_and_score(translator, pairs, model.lexicon)
+        if not samples:
+            continue
         for value, correlation in compare_with_log_probs(model, samples).items():
             sentences.append([name, value, *(f"{number:.3f}" for number in correlation)])
         for value, area in rank_words(model, samples).items():
             words.append([name, value, f"{area:.3f}"])
-    return [
+    listings = [
         Listing(
             "Confidence of sentences",
             "Pearson and Kendall correlation with the chrF2++ of each translation, and the share "
@@ -89,3 +100,4 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
             words,
         ),
     ]
+    return [listing for listing in listings if listing.rows]
