@@ -6,11 +6,14 @@ Configuration: ``conf/prepare.yaml``. Runs train from the folder with ``data=pre
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
+from nmt.config.combining import check_held_out
 from nmt.config.command_line import quote_if_needed, run_hydra
 from nmt.config.files import preparation_from_composed
 from nmt.data.rejections import rejection_table
@@ -23,10 +26,10 @@ from nmt.startup.console import make_console
 def run_job(composed: DictConfig) -> None:
     """Run the Hydra job."""
     with exit_on_fixable_error():  # Hydra would add a line
-        run(composed, make_console())
+        run(composed, HydraConfig.get().overrides.task, make_console())
 
 
-def run(composed: DictConfig, console: Console) -> None:
+def run(composed: DictConfig, overrides: Sequence[str], console: Console) -> None:
     """Prepare the configured corpus, and print a summary."""
     from dataclasses import replace
 
@@ -36,6 +39,7 @@ def run(composed: DictConfig, console: Console) -> None:
     from nmt.runs.locking import lock_run
 
     config = preparation_from_composed(composed)
+    check_held_out(config.data, overrides)
     folder = make_folder(Path(config.output).expanduser())
     with lock_run(folder):
         manifest = prepare(config, read_tests(config.data), console)

@@ -78,6 +78,7 @@ def test_nothing_but_the_result_stays(folder: Path) -> None:
         ),
         ("data=phrasebook", "data.sources.patterns is generated"),
         ("data.dev=6", "was begun with data.dev=16.0, and not with 6.0"),
+        ("data.sources.pairs.split=train", "data.dev=16 needs a source to take these pairs from"),
     ],
 )
 @pytest.mark.long

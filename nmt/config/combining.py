@@ -18,10 +18,10 @@ from typing import Any, cast
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.data import ComposedDataConfig
+from nmt.config.data import ComposedDataConfig, DataConfig
 from nmt.config.files import from_composed, set_languages
 from nmt.config.schema import SOURCES, Config
-from nmt.config.sources import RUN
+from nmt.config.sources import PATTERNS, RUN
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
 from nmt.config.upgrades import LATER_KEYS, upgrade_data
@@ -59,6 +59,24 @@ _DETERMINED_BY_TRAINING = re.compile(
 
 _BATCH_KEYS = ("row_lengths", "batch_tokens", "update_tokens", "accumulate")  # of training
 _EMBEDDING = ("embedding", "embedding/table")  # names by which it can be frozen
+
+
+def check_held_out(data: DataConfig, overrides: Sequence[str]) -> None:
+    """Check that a new run or a preparation can hold back the pairs that overrides ask for.
+
+    Raises:
+        UserError: data.dev or data.test is a number that no source gives pairs for.
+    """
+    keys = _list_overridden_keys(overrides)
+    splits = {source.split for source in data.sources.values()}
+    for split in ("dev", "test"):
+        key, size = f"data.{split}", getattr(data, split)
+        if key in keys and size and splits.isdisjoint(("shares", split)):
+            name = next(name for name, source in data.sources.items() if source.kind != PATTERNS)
+            raise UserError(
+                f"{key}={size:.10g} needs a source to take these pairs from: set "
+                f"{SOURCES}.{name}.split=shares, or {key}=FILE"
+            )
 
 
 def combine_for_resume(

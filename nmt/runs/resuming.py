@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
+from nmt.config.combining import (
+    apply_prepared,
+    check_held_out,
+    combine_for_resume,
+    combine_for_start,
+)
 from nmt.config.command_line import compose_raw, convert_hydra_errors, read_names
 from nmt.config.files import from_composed
 from nmt.data.paired import PAIR_FILE
@@ -65,6 +70,7 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
         )
     else:
         config = from_composed(composed)
+    check_held_out(config.data, overrides)
     return _resolve_runs(config)
 
 

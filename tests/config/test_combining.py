@@ -355,3 +355,47 @@ def test_a_run_that_learns_corrections_trains_as_the_other_did(tmp_path: Path) -
     without_run = job(*overrides, "~data.sources.general")
     assert without_run.model.dropout is None
     assert list(without_run.data.sources) == ["corrections"]
+
+
+# --- Dev and test of a new run ------------------------------------------------------------------
+
+ALL_TRAIN = (*TSV, "data.sources.pairs.split=train")
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize("size", ["300", "0.2"])
+def test_pairs_that_no_source_holds_back_are_refused(split: str, size: str) -> None:
+    message = complaint(lambda: job(*ALL_TRAIN, f"data.{split}={size}"))
+    assert message == (
+        f"data.{split}={size} needs a source to take these pairs from: set "
+        f"data.sources.pairs.split=shares, or data.{split}=FILE"
+    )
+
+
+def test_corrections_are_not_held_back_unless_their_source_is_shared(tmp_path: Path) -> None:
+    start = f"training.start_from={Run(tmp_path / 'one', 'data=tatoeba').path}"
+    corrections = (start, "data=corrections", "data.train=a.tsv")
+    message = complaint(lambda: job(*corrections, "data.dev=0.2"))
+    assert "data.sources.corrections.split=shares" in message
+    shared = job(*corrections, "data.sources.corrections.split=shares", "data.dev=0.2")
+    assert shared.data.dev == 0.2
+    assert job(*corrections, "data.dev=b.tsv").data.sources["dev"].split == "dev"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ALL_TRAIN,  # the defaults of data=files are shares
+        (*ALL_TRAIN, "data.dev=0", "data.test=0"),
+        (*ALL_TRAIN, "data.dev=b.tsv", "data.test=0"),
+        ("data=phrasebook", "~data.sources.written"),
+        ("data=wmt13", "data.dev=0"),
+    ],
+)
+def test_all_pairs_may_be_trained_on(overrides: tuple[str, ...]) -> None:
+    assert job(*overrides).data.sources
+
+
+def test_a_run_of_an_older_version_that_ignored_its_dev_split_is_resumed(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one", *ALL_TRAIN, "data.dev=300")
+    assert run.resume("training.max_steps=900").data.dev == 300
