@@ -49,6 +49,7 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "reverse": False,
         "temperature": None,
         "stages": [],
+        "known_tags": [],
         "context": 0,
         "phrases": 0,
         "noise": NoiseConfig.off(),

@@ -18,7 +18,7 @@ from typing import Any, cast
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.data import ComposedDataConfig, DataConfig
+from nmt.config.data import ComposedDataConfig, DataConfig, list_tags
 from nmt.config.files import from_composed, set_languages
 from nmt.config.schema import SOURCES, Config
 from nmt.config.sources import PATTERNS, RUN
@@ -170,9 +170,9 @@ def combine_for_start(
 ) -> Config:
     """Return the configuration of a new run that starts from the weights of another.
 
-    The other run determines the model's sizes, and the languages if the corpus names none; if the
-    new corpus has pairs of a run, also dropout and the shape of batches. The new run trains a
-    tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
+    The other run determines the model's sizes, its tags, and the languages if the corpus names
+    none; if the new corpus has pairs of a run, also dropout and the shape of batches. The new run
+    trains a tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
 
     Args:
         has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
@@ -213,6 +213,7 @@ def combine_for_start(
                 "training.new_vocabulary=true"
             )
     composed.model = model
+    composed.data.known_tags = sorted({*composed.data.known_tags, *list_tags(stored.data)})
     languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
     set_languages(composed.data, languages)
     if not training.new_vocabulary:

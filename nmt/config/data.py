@@ -38,6 +38,7 @@ SPLIT_SIZE = Valid(
     "a number of pairs, or a share below 1",
     lambda size: size >= 0 and (size < 1 or float(size).is_integer()),
 )
+WORDS = Valid("single words", lambda tags: all(tag.split() == [tag] for tag in tags))
 _NAME = re.compile(r"\w+")
 _TAG = re.compile(r"[a-z]{2}([-_]\w+)?")  # of three letters are also .txt and .src
 
@@ -68,6 +69,9 @@ class DataConfig:
     # large one makes all sources equal.
     temperature: Annotated[float, at_least(1)] | None = MISSING
     stages: list[StageConfig] = MISSING  # one after the other; empty: a single stage
+    # More words that a source may begin with, beside the tags of sources: those of the run that
+    # training starts from are added.
+    known_tags: Annotated[list[str], WORDS] = MISSING
 
     prepared: str | None = None  # a folder of nmt.prepare, which determines the sources
 
@@ -185,8 +189,9 @@ def guess_languages(data: Mapping[str, Any]) -> list[str | None]:
 
 
 def list_tags(data: DataConfig) -> list[str]:
-    """Return the distinct tags of all sources, in alphabetical order."""
-    return sorted({source.tag for source in data.sources.values() if source.tag is not None})
+    """Return the distinct tags that a source may begin with, in alphabetical order."""
+    tags = {source.tag for source in data.sources.values() if source.tag is not None}
+    return sorted(tags.union(data.known_tags))
 
 
 def list_reserved(data: DataConfig) -> list[str]:

@@ -13,7 +13,8 @@ from nmt.errors import UserError
 LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32", "no_repeat_ngram": 0, "unit": "sentence"},
     "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0}
-    | {"noise": NoiseConfig.off().rates, "context": 0, "phrases": 0.0, "check_languages": False},
+    | {"noise": NoiseConfig.off().rates, "context": 0, "phrases": 0.0, "check_languages": False}
+    | {"known_tags": []},
     "tokenizer": {"lowercase_source": False, "slots": 0},
     "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {

@@ -11,6 +11,7 @@ from sample_configs import LANGUAGES, composed, configured, job
 from sample_corpora import complaint
 
 from nmt.config import Config, files
+from nmt.config.data import list_reserved, list_tags
 from nmt.config.schema import flatten
 from nmt.runs.resuming import compose_config, job_config
 
@@ -399,3 +400,27 @@ def test_all_pairs_may_be_trained_on(overrides: tuple[str, ...]) -> None:
 def test_a_run_of_an_older_version_that_ignored_its_dev_split_is_resumed(tmp_path: Path) -> None:
     run = Run(tmp_path / "runs" / "one", *ALL_TRAIN, "data.dev=300")
     assert run.resume("training.max_steps=900").data.dev == 300
+
+
+# --- Tags ---------------------------------------------------------------------------------------
+
+
+def test_tags_of_the_run_that_another_starts_from_stay_known(tmp_path: Path) -> None:
+    tagged = Run(tmp_path / "one", *TSV, "+data.sources.pairs.tag='<2en>'")
+    corrections = ("data=corrections", "data.train=a.tsv")
+    config = job(f"training.start_from={tagged.path}", *corrections)
+    assert config.data.known_tags == list_tags(config.data) == list_reserved(config.data)
+    assert config.data.known_tags == ["<2en>"]
+    again = Run(tmp_path / "two", *TSV)
+    files.save(config, again.path / "config.yaml")
+    more = (*TSV, "+data.sources.pairs.tag='<2es>'")
+    third = job(f"training.start_from={again.path}", *more)
+    assert third.data.known_tags == ["<2en>"]
+    assert list_tags(third.data) == ["<2en>", "<2es>"]
+    assert resume(again.path).data.known_tags == ["<2en>"]
+    path = tagged.path / "config.yaml"  # as an older version wrote it
+    path.write_text(path.read_text("utf-8").replace("  known_tags: []\n", ""), "utf-8")
+    assert list_tags(resume(tagged.path).data) == ["<2en>"]
+    assert job(*more).data.known_tags == []
+    message = complaint(lambda: job(*more, "data.known_tags=['a b']"))
+    assert message.startswith("data.known_tags must be single words")
