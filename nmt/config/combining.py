@@ -72,10 +72,10 @@ def check_held_out(data: DataConfig, overrides: Sequence[str]) -> None:
     for split in ("dev", "test"):
         key, size = f"data.{split}", getattr(data, split)
         if key in keys and size and splits.isdisjoint(("shares", split)):
-            name = next(name for name, source in data.sources.items() if source.kind != PATTERNS)
+            names = (name for name, source in data.sources.items() if source.kind != PATTERNS)
             raise UserError(
                 f"{key}={size:.10g} needs a source to take these pairs from: set "
-                f"{SOURCES}.{name}.split=shares, or {key}=FILE"
+                f"{SOURCES}.{next(names, 'NAME')}.split=shares, or {key}=FILE"
             )
 
 

@@ -383,6 +383,11 @@ def test_corrections_are_not_held_back_unless_their_source_is_shared(tmp_path: P
     assert job(*corrections, "data.dev=b.tsv").data.sources["dev"].split == "dev"
 
 
+def test_generated_pairs_are_not_held_back() -> None:
+    message = complaint(lambda: job("data=phrasebook", "~data.sources.written", "data.dev=9"))
+    assert "set data.sources.NAME.split=shares, or data.dev=FILE" in message
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
