@@ -7,7 +7,7 @@ import io
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -109,7 +109,7 @@ def complaint(attempt: Callable[[], Any]) -> str:
     return message
 
 
-def zipped(members: dict[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zipped(members: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Return a zip whose bytes do not depend on the time: they name tests."""
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w") as archive:

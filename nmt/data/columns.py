@@ -40,6 +40,7 @@ class ColumnChoice(NamedTuple):
     source: SourceConfig
     languages: tuple[str, str]  # BCP 47 tags of the two sides
     key: str  # of the configuration, for messages: data.columns; empty if no key names columns
+    encoding_option: str = ""  # sets the encoding of its files: data.encoding=; empty: none does
 
     def find(self, names: Sequence[str], table: str, *, are_names: bool) -> tuple[Columns, bool]:
         """Return the columns of a table, and whether its first row is a header.

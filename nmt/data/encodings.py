@@ -55,6 +55,11 @@ def is_text_encoding(name: str) -> bool:
         return False
 
 
+def is_utf_8(name: str) -> bool:
+    """Whether a text encoding is UTF-8, with or without a byte order mark."""
+    return codecs.lookup(name).name in (UTF_8, "utf-8-sig")
+
+
 def find_mark(beginning: bytes) -> str | None:
     """Return the encoding that a byte order mark at the beginning of a file tells."""
     return next((name for mark, name in _DOCUMENT_MARKS if beginning.startswith(mark)), None)
@@ -96,7 +101,8 @@ def open_text(
         file: at its beginning. Closing the result does not close it.
         name: of the file, for messages.
         encoding: one of Python's text encodings.
-        option: sets the encoding, for messages; the name of an encoding follows it.
+        option: sets the encoding, for messages; the name of an encoding follows it. Empty: nothing
+            sets it.
 
     Raises:
         UserError: the first block is in another encoding. Reading later blocks may raise it, too.
@@ -128,7 +134,7 @@ class _Recoded(io.RawIOBase):
         self.error: UserError | None = None
         self._file, self._name, self._encoding, self._option = file, name, encoding, option
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._is_utf_8 = codecs.lookup(encoding).name in (UTF_8, "utf-8-sig")
+        self._is_utf_8 = is_utf_8(encoding)
         self._beginning = b""
         self._ready = b""  # recoded, but not yet read
         self._ended = False
@@ -194,9 +200,9 @@ class _Recoded(io.RawIOBase):
         if self._is_utf_8:
             self._fail(_explain(self._beginning, failure, self._option))
         else:
-            self._fail(
-                f"is not {self._encoding} ({failure}): give its encoding by {self._option}NAME"
-            )
+            option = self._option
+            remedy = f"give its encoding by {option}NAME" if option else "convert it to UTF-8"
+            self._fail(f"is not {self._encoding} ({failure}): {remedy}")
 
     def _fail(self, reason: str) -> None:
         self.error = UserError(f"{self._name} {reason}")
@@ -218,12 +224,11 @@ def _find_utf_16(beginning: bytes) -> str:
 
 
 def _advise(encoding: str, option: str) -> str:
-    """Return how to read or convert a file in an encoding; iconv has names of its own."""
+    """Return how to read a file in an encoding, if an option sets it, or how to convert it."""
+    # iconv has names of its own.
     iconv = {"latin-1": "ISO-8859-1", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}
-    return (
-        f"give {option}{encoding}, or convert it: "
-        f"iconv -f {iconv.get(encoding, encoding.upper())} -t UTF-8"
-    )
+    conversion = f"convert it: iconv -f {iconv.get(encoding, encoding.upper())} -t UTF-8"
+    return f"give {option}{encoding}, or {conversion}" if option else conversion
 
 
 def _explain(beginning: bytes, failure: _Failure, option: str) -> str:
@@ -242,10 +247,8 @@ def _explain(beginning: bytes, failure: _Failure, option: str) -> str:
     guess = _guess_western(beginning + failure.rest)
     if guess:
         return f"seems to be {guess.upper()}, not UTF-8 ({failure}): {_advise(guess, option)}"
-    return (
-        f"is not UTF-8 ({failure}): give its encoding by {option}NAME, or convert it: "
-        "iconv -f NAME -t UTF-8"
-    )
+    question = f"give its encoding by {option}NAME, or " if option else ""
+    return f"is not UTF-8 ({failure}): {question}convert it: iconv -f NAME -t UTF-8"
 
 
 def _is_mostly_utf_8(rest: bytes) -> bool:

@@ -19,7 +19,7 @@ from backports import zstd
 
 from nmt.config.data import COMPRESSED
 from nmt.data.archives import DAMAGE, GZIP, Unpacked, bounded
-from nmt.data.encodings import check_text, find_mark, is_text_encoding, open_text
+from nmt.data.encodings import check_text, find_mark, is_text_encoding, is_utf_8, open_text
 from nmt.data.lines import LONGEST_LINE, is_cut, split_at_any_end
 from nmt.errors import UserError
 
@@ -43,6 +43,8 @@ _TAR_MARK = slice(257, 265)  # bytes of a header
 _TAR_MARKS = (b"ustar\x0000", b"ustar  \x00")  # of POSIX and of GNU
 # A text is refused if more than one, and more than this share, of its first lines are not UTF-8.
 _MAX_MALFORMED, _FIRST_LINES = 0.1, 1000
+# Characters beyond ASCII that show UTF-8. A few may be by accident: "CAFÉ»" in Latin-1 has one.
+_FEWEST_UTF_8 = 3
 _PATTERN = re.compile(r"[*?[]")
 
 OnOpen: TypeAlias = Callable[[IO[bytes]], None]
@@ -100,7 +102,7 @@ def open_unpacked(
 
 
 def split_text(
-    file: io.BufferedReader, name: str, encoding: str | None = None, option: str = "data.encoding="
+    file: io.BufferedReader, name: str, encoding: str | None = None, option: str = ""
 ) -> Iterator[bytes]:
     """Yield the lines of a text as UTF-8: see `split_at_any_end`.
 
@@ -109,7 +111,7 @@ def split_text(
         name: of the file, for messages.
         encoding: None: that of the byte order mark, or else UTF-8. Then a line that is not UTF-8 is
             yielded as it is.
-        option: sets the encoding, for messages.
+        option: sets the encoding, for messages; empty: nothing does.
 
     Raises:
         UserError: the file is not text, or in another encoding.
@@ -122,9 +124,16 @@ def split_text(
         raise UserError(f"{name} is a tar archive: unpack it")
     if encoding is not None and not is_text_encoding(encoding):
         raise UserError(f"{option}{encoding} is not a text encoding: try utf-8, latin-1 or cp1252")
+    is_given = encoding is not None and not is_utf_8(encoding)
     encoding = encoding or find_mark(beginning)
     if encoding not in (None, "utf-8-sig"):
-        yield from split_at_any_end(open_text(file, name, encoding, option))
+        text = open_text(file, name, encoding, option)
+        if is_given and _is_surely_utf_8(beginning):
+            raise UserError(
+                f"{name} is UTF-8, not {encoding}: leave out {option}{encoding}, and convert the "
+                "files that are not UTF-8"
+            )
+        yield from split_at_any_end(text)
         return
     if encoding:
         file.read(len(codecs.BOM_UTF8))
@@ -140,6 +149,17 @@ def split_text(
     if malformed > max(1, _MAX_MALFORMED * len(head)) or (head and b"\0" in head[0]):
         check_text(io.BytesIO(b"".join(head)), name, option=option)
     yield from chain(head, lines)
+
+
+def _is_surely_utf_8(beginning: bytes) -> bool:
+    """Whether a beginning of a text is in no other encoding; it may end inside a character."""
+    if beginning.startswith(codecs.BOM_UTF8):
+        return True
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        return False
+    return sum(not character.isascii() for character in text) >= _FEWEST_UTF_8
 
 
 def _is_utf_8(line: bytes) -> bool:

@@ -93,7 +93,9 @@ def read_rows(
         UserError: a file is missing, damaged or of another kind, or a download fails.
     """
     source = sources[name]
-    choice = ColumnChoice(source, languages, source_key(name, "columns"))
+    choice = ColumnChoice(
+        source, languages, source_key(name, "columns"), _encoding_option(name, source)
+    )
     if source.kind == "phrasebook":
         files = sorted(phrasebook_dir().glob("*.tsv"))
         if not files:
@@ -127,9 +129,19 @@ def read_rows(
         raise ValueError(f"sources of kind {source.kind} have no lines")
 
 
+def _encoding_option(name: str, source: SourceConfig) -> str:
+    """Return what sets the encoding of a source, as ``data.encoding=``; empty: only convert it.
+
+    Files of dev and test have no key of their own: theirs is that of the training files.
+    """
+    if source.encoding is None and name in ("dev", "test"):
+        return ""
+    is_archive = source.kind == "zip"  # to which no short key is passed on
+    return f"{f'data.sources.{name}.encoding' if is_archive else source_key(name, 'encoding')}="
+
+
 def _source_rows(choice: ColumnChoice, key: str, on_open: OnOpen) -> Iterator[Row]:
     """Yield the rows of files of pairs, or of aligned files."""
-    encoding = choice.source.encoding
     sides = [_matching_files(path, key) for path in list_paths(choice.source)]
     if len(sides) == 2 and len(sides[0]) != len(sides[1]):
         raise UserError(
@@ -138,7 +150,8 @@ def _source_rows(choice: ColumnChoice, key: str, on_open: OnOpen) -> Iterator[Ro
         )
     for paths in zip(*sides, strict=True):
         if len(paths) == 2:
-            lines = [_file_lines(path, key, on_open, encoding) for path in paths]
+            encoding, option = choice.source.encoding, choice.encoding_option
+            lines = [_file_lines(path, key, on_open, encoding, option) for path in paths]
             yield from _align(str(paths[0]), str(paths[1]), *_check_aligned(paths, key, lines))
         else:
             yield from _file_rows(paths[0], key, choice, on_open)
@@ -182,7 +195,7 @@ def _file_rows(
                 raise UserError(f"{name} is compressed, as Parquet is inside: unpack it")
             rows = read_parquet(file, name, choice)
         else:
-            lines = split_text(file, name, choice.source.encoding)
+            lines = split_text(file, name, choice.source.encoding, choice.encoding_option)
             if suffix == CSV:
                 rows = read_csv(lines, name, choice)
             elif suffix in JSON_LINES:
@@ -265,13 +278,13 @@ def _archive_rows(
     archive: Archive, key: str, choice: ColumnChoice, on_open: OnOpen
 ) -> Iterator[Row]:
     """Yield the rows of the only table of an archive, or of two members with these endings."""
-    members, encoding = choice.source.members, choice.source.encoding
+    members = choice.source.members
     if members is None:
-        lines = _archive_lines(archive, key, on_open, encoding)
+        lines = _archive_lines(archive, key, choice, on_open)
         yield from _table_rows(str(archive.path), lines, f"{key}={archive.path}", choice)
         return
     names = [f"{archive.path} (*{ending})" for ending in members]
-    sides = [_archive_lines(archive, key, on_open, encoding, ending) for ending in members]
+    sides = [_archive_lines(archive, key, choice, on_open, ending) for ending in members]
     yield from _align(names[0], names[1], sides[0], sides[1])
 
 
@@ -354,7 +367,7 @@ def _file_lines(
     key: str,
     on_open: OnOpen = lambda file: None,
     encoding: str | None = None,
-    option: str = "data.encoding=",
+    option: str = "",
 ) -> Iterator[bytes]:
     """Yield the lines of a text file: see `open_unpacked` and `split_text`."""
     with open_unpacked(path, key, on_open) as file:
@@ -362,9 +375,9 @@ def _file_lines(
 
 
 def _archive_lines(
-    archive: Archive, key: str, on_open: OnOpen, encoding: str | None, ending: str | None = None
+    archive: Archive, key: str, choice: ColumnChoice, on_open: OnOpen, ending: str | None = None
 ) -> Iterator[bytes]:
     """Yield the lines of a text file in an archive: see `open_member`."""
     path = archive.path
     with explain_errors(path, key), open_member(archive, key, on_open, ending) as file:
-        yield from split_text(file, f"{key}={path}", encoding)
+        yield from split_text(file, f"{key}={path}", choice.source.encoding, choice.encoding_option)

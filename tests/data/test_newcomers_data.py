@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from sample_corpora import complaint, configure
+from sample_corpora import complaint, configure, zipped
 
 from nmt.config import SourceConfig
 from nmt.config.checks import check_values
 from nmt.config.sources import check_source
 from nmt.data.corpus import load_corpus
+from nmt.data.evaluation_sets import read_test_pairs
 from nmt.data.splitting import Pair
 
 PAIRS = [
@@ -198,6 +199,67 @@ def test_the_embedded_corpus_is_in_its_own_languages(
         check_languages=True,
     )
     assert expected in complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+
+
+CONVERT = "convert it: iconv -f ISO-8859-1 -t UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "remedy"),
+    [
+        ("pairs", "files", f"give data.encoding=latin-1, or {CONVERT}"),
+        ("corrections", "translations", f"give data.encoding=latin-1, or {CONVERT}"),
+        ("web", "files", f"give data.sources.web.encoding=latin-1, or {CONVERT}"),
+        ("pairs", "zip", f"give data.sources.pairs.encoding=latin-1, or {CONVERT}"),
+        ("dev", "files", CONVERT),
+        ("test", "files", CONVERT),
+    ],
+)
+def test_the_remedy_for_another_encoding_is_of_that_source_alone(
+    tmp_path: Path, name: str, kind: str, remedy: str
+) -> None:
+    content = tabs().encode("latin-1")
+    path = tmp_path / "old.tsv"
+    path.write_bytes(zipped({"spa.txt": content}) if kind == "zip" else content)
+    source = (
+        SourceConfig(kind=kind, archive=str(path))
+        if kind == "zip"
+        else SourceConfig(kind=kind, path=str(path))
+    )
+    config = configure({name: source})
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert message.endswith(f"not UTF-8 (byte 0xbf at offset 0, line 1): {remedy}")
+
+
+def test_a_test_set_in_another_encoding_is_to_be_converted(tmp_path: Path) -> None:
+    (tmp_path / "old.tsv").write_bytes(tabs().encode("latin-1"))
+    message = complaint(
+        lambda: read_test_pairs(tmp_path / "old.tsv", "data.tests.old", ("es", "en"))
+    )
+    assert message.endswith(f"line 1): {CONVERT}")
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("name", ["pairs", "dev"])
+def test_utf_8_is_not_read_as_the_encoding_of_other_files(
+    tmp_path: Path, name: str, mark: str
+) -> None:
+    path = tmp_path / "new.tsv"
+    text = mark + ("sí\tyes\n" if mark else tabs() * 99)  # whose first bytes end anywhere
+    path.write_text(text, encoding="utf-8")
+    config = configure({name: SourceConfig("files", path=str(path), encoding="latin-1")})
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert message.endswith(
+        f"{path} is UTF-8, not latin-1: leave out data.encoding=latin-1, and convert the files "
+        "that are not UTF-8"
+    )
+
+
+def test_a_short_text_may_be_utf_8_by_accident(tmp_path: Path) -> None:
+    path = tmp_path / "old.tsv"
+    path.write_bytes("EL CAFÉ»\tTHE CAFÉ»\n".encode("latin-1"))
+    config = configure(path=str(path), encoding="latin-1")
+    assert load_corpus(config, cache_dir=tmp_path).train == [Pair("EL CAFÉ»", "THE CAFÉ»")]
 
 
 def test_several_archives_are_refused(tmp_path: Path) -> None:
