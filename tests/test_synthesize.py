@@ -12,6 +12,7 @@ from processes import printed
 
 from nmt import synthesize
 from nmt.errors import UserError
+from nmt.runs.folder import RunFolder
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -73,7 +74,7 @@ def test_the_encoding_of_a_text_is_named_and_recorded(text: Path, parrot_run: Pa
 @pytest.mark.parametrize(
     ("option", "before", "after"),
     [
-        ("round_trip", "--round-trip RUN", "--round-trip COPY"),
+        ("round_trip", "--round-trip RUN", "--round-trip OTHER"),
         ("quantization", "--quantization int8", ""),
         ("whole", "", "--whole"),
     ],
@@ -81,8 +82,10 @@ def test_the_encoding_of_a_text_is_named_and_recorded(text: Path, parrot_run: Pa
 def test_a_corpus_resumes_only_with_the_options_that_it_was_started_with(
     text: Path, parrot_run: Path, option: str, before: str, after: str
 ) -> None:
-    runs = {"RUN": str(parrot_run), "COPY": str(text.with_name("copy"))}
-    shutil.copytree(parrot_run, runs["COPY"])
+    runs = {"RUN": str(parrot_run), "OTHER": str(text.with_name("other"))}
+    shutil.copytree(parrot_run, runs["OTHER"])
+    with RunFolder.open(Path(runs["OTHER"])).checkpoints.best.open("ab") as weights:
+        weights.write(b"other")  # its end is not read
     command = ["--kind", "forward", "--run", parrot_run, "--file", text]
     command += ["--output", text.with_name("pairs.tsv")]
     first, second = ([runs.get(word, word) for word in each.split()] for each in (before, after))
@@ -90,6 +93,17 @@ def test_a_corpus_resumes_only_with_the_options_that_it_was_started_with(
     run_command(*command, *first, "--resume")
     with pytest.raises(UserError, match=f"was started with {option} "):
         run_command(*command, *second, "--resume")
+
+
+def test_a_corpus_resumes_after_its_files_were_moved(
+    text: Path, parrot_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(text.parent)
+    command = ["--kind", "forward", "--output", text.with_name("pairs.tsv")]
+    run_command(*command, "--file", text, "--run", parrot_run, "--round-trip", parrot_run)
+    shutil.copytree(parrot_run, "copy")
+    moved = ["--file", text.name, "--run", "copy", "--round-trip", "copy"]
+    run_command(*command, *moved, "--resume")
 
 
 def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from nmt.inference.synthesis import Synthesizer, SyntheticPair
 from nmt.runs.folder import RunFolder
 
 _LATER_KEYS = ("round_trip", "quantization", "whole")  # which older records lack
+# Paths of an origin, which may be spelled in several ways, and digests of what is there.
+_DIGESTS = {"file": "file_sha256", "runs": "weights", "run": "weights"}
 RECORD, REJECTED = ".json", ".rejected.tsv"  # suffixes of the output's name
 
 
@@ -85,7 +87,7 @@ class SyntheticCorpus:
             return
         try:
             stored = json.loads(self.record.read_text(encoding="utf-8"))
-            origin, sizes = stored["origin"], stored["bytes"]
+            origin, sizes = _respell(stored["origin"], self.origin), stored["bytes"]
             self.lines, self.accepted = int(stored["lines"]), int(stored["kept"])
             self.rejected = Counter({str(k): int(n) for k, n in stored["rejected"].items()})
             ends = int(sizes["kept"]), int(sizes["rejected"])
@@ -138,6 +140,18 @@ class SyntheticCorpus:
             "finished": finished,
         }
         write_inside(self.record.parent, self.record.name, format_json(content))
+
+
+def _respell(stored: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored origin with the paths of the current one where digests are equal."""
+    respelled = dict(stored)
+    for key, digest_key in _DIGESTS.items():
+        digests = stored.get(digest_key)  # None in it: of a run without a checkpoint
+        if digests and all(digests) and digests == current.get(digest_key) and key in current:
+            respelled[key] = current[key]
+    if stored.get("round_trip") and current.get("round_trip"):
+        respelled["round_trip"] = _respell(stored["round_trip"], current["round_trip"])
+    return respelled
 
 
 def write_corpus(

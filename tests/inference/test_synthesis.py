@@ -229,6 +229,45 @@ def test_an_interrupted_corpus_goes_on_where_it_was(text: Path, tmp_path: Path) 
     assert again.output.read_bytes() == complete.output.read_bytes()
 
 
+def make_origin(folder: str, digest: str | None = "a", **changes: Any) -> dict[str, Any]:
+    return {
+        "runs": [f"{folder}/run"],
+        "weights": [digest],
+        "file": f"{folder}/text.en",
+        "file_sha256": "c",
+        "round_trip": {"run": f"{folder}/back", "weights": ["b"]},
+        **changes,
+    }
+
+
+def test_a_corpus_resumes_wherever_its_files_are(tmp_path: Path) -> None:
+    output = tmp_path / "out.tsv"
+    SyntheticCorpus(output, "back", make_origin("here")).start()
+    moved = SyntheticCorpus(output, "back", make_origin("/there"))
+    moved.resume()
+    moved.finish()
+    assert json.loads(moved.record.read_text())["origin"] == make_origin("/there")
+
+
+@pytest.mark.parametrize(
+    ("started", "resumed", "expected"),
+    [
+        ({}, {"file_sha256": "d"}, "file 'here/text.en', got '/there/text.en'"),
+        ({}, {"weights": ["b"]}, r"runs \['here/run'\], got \['/there/run'\]"),
+        ({"digest": None}, {"digest": None}, r"runs \['here/run'\], got"),
+        ({}, {"round_trip": {"run": "/there/back", "weights": ["d"]}}, "round_trip {'run': 'here"),
+        ({}, {"round_trip": None}, "round_trip {'run': 'here/back'"),
+    ],
+)
+def test_a_corpus_of_other_files_is_not_resumed(
+    tmp_path: Path, started: dict[str, Any], resumed: dict[str, Any], expected: str
+) -> None:
+    output = tmp_path / "out.tsv"
+    SyntheticCorpus(output, "back", make_origin("here", **started)).start()
+    with pytest.raises(UserError, match=f"was started with {expected}"):
+        SyntheticCorpus(output, "back", make_origin("/there", **resumed)).resume()
+
+
 def test_what_cannot_be_gone_on_with_is_said(text: Path, tmp_path: Path) -> None:
     corpus = SyntheticCorpus(tmp_path / "out.tsv", "back", {"beam": 4})
     corpus.resume()  # begins
