@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -13,7 +14,12 @@ from rich.console import Console
 
 from nmt.analysis.comparison.confidence import Reliability, measure_reliability
 from nmt.analysis.comparison.coverage import Coverage, measure_coverage
-from nmt.analysis.comparison.interactions import SliceResult, choose_findings, score_slices
+from nmt.analysis.comparison.interactions import (
+    MIN_SENTENCES,
+    SliceResult,
+    choose_findings,
+    score_slices,
+)
 from nmt.analysis.comparison.slices import (
     Slice,
     TrainingWords,
@@ -124,7 +130,8 @@ def analyze(
     words = TrainingWords({}, {})
     if run is not None:
         words = read_training_words(run, partial(reader.corpus, run), data.sources, console.print)
-    every_slice = make_slices(data.sources, data.references, data.languages, words, data.groups)
+    groups = _drop_small_groups(data.groups)
+    every_slice = make_slices(data.sources, data.references, data.languages, words, groups)
     slices = drop_repeated(every_slice)
     results = [
         SystemResult(
@@ -151,6 +158,12 @@ def analyze(
     )
     analysis.pairs = [compare(results[0], other, data, slices) for other in results[1:]]
     return analysis
+
+
+def _drop_small_groups(groups: Sequence[str]) -> list[str]:
+    """Return the group of each sentence, "" if it has too few for a test: it may be one of many."""
+    sizes = Counter(groups)
+    return [group if sizes[group] >= MIN_SENTENCES else "" for group in groups]
 
 
 def _measure_run(

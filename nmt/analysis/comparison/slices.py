@@ -167,17 +167,14 @@ def make_slices(
         references: N.
         languages: BCP 47 tags of source and target.
         words: of the training pairs; without any, slices by frequency are left out.
-        groups: the document or speaker of each sentence; empty: unknown.
+        groups: the document or speaker of each sentence, "" for none; empty: unknown.
     """
     slices = [
         *_slice_by_length(sources),
         *_slice_by_words(sources, references, words),
         *_slice_by_marks(sources, references, languages),
         *_slice_by_case(sources),
-        *(
-            Slice(f"the group is {group}", "group", np.array([each == group for each in groups]))
-            for group in sorted(set(groups) - {""})
-        ),
+        *_slice_by_group(groups),
     ]
     return [each for each in slices if 0 < each.size < len(sources)]
 
@@ -225,6 +222,17 @@ def _slice_by_words(
         slices.append(Slice("the source has unseen words", "unseen words", any_unseen))
         slices.append(Slice("the source has unseen names", "unseen words", np.array(names)))
     return slices
+
+
+def _slice_by_group(groups: Sequence[str]) -> list[Slice]:
+    names = sorted(set(groups))
+    numbers = {name: number for number, name in enumerate(names)}
+    members = np.array([numbers[group] for group in groups])
+    return [
+        Slice(f"the group is {name}", "group", members == number)
+        for name, number in numbers.items()
+        if name
+    ]
 
 
 def _list_cased_words(text: str) -> list[str]:

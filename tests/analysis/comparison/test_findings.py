@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+from rich.console import Console
 from sample_configs import changed, configured
 
 from nmt.analysis.comparison.analysis import Analysis, SystemResult, compare
+from nmt.analysis.comparison.analysis import analyze as measure
 from nmt.analysis.comparison.coverage import Coverage
 from nmt.analysis.comparison.findings import describe_pair, describe_single, has_difference
 from nmt.analysis.comparison.page import make_page, render_section
 from nmt.analysis.comparison.report import as_json, as_markdown, describe, make_title
 from nmt.analysis.comparison.sections import list_sections
 from nmt.analysis.comparison.slices import TrainingWords, make_slices
-from nmt.analysis.comparison.systems import EvaluationData, System
+from nmt.analysis.comparison.systems import DataReader, EvaluationData, System
 from nmt.analysis.comparison.weights import compare_arrays
 from nmt.analysis.comparison.words import score_frequencies
 from nmt.data.splitting import Pair
@@ -224,3 +228,17 @@ def test_one_system_has_its_weakest_kinds() -> None:
     titles = [section.title for section in list_sections(analysis)]
     assert titles[:2] == ["Scores", "Kinds of sentences"]
     assert "Lowest scores" in titles
+
+
+def test_only_groups_that_can_be_tested_are_kinds_of_sentences() -> None:
+    groups = ["large"] * 10 + ["small"] * 9 + [""] * (COUNT - 19)
+    data = replace(DATA, groups=groups)
+    systems = [make_result(name, seed).system for seed, name in enumerate("ab")]
+    reader, console = cast(DataReader, None), Console(quiet=True)
+    analysis = measure(systems, data, reader, console, noise=False, search={})
+    assert [each.name for each in analysis.slices if each.family == "group"] == [
+        "the group is large"
+    ]
+    [large] = [each for each in analysis.pairs[0].slices if each.slice.family == "group"]
+    assert large.slice.members.nonzero()[0].tolist() == list(range(10))
+    assert large.test is not None
