@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import UserError
 from nmt.inference.results import Translation
+from nmt.runs.samples import read_newest_samples
 from nmt.text.cleaning import clean_text
 
 TIE = 1e-3  # nats: rounding may swap hypotheses whose log-probabilities are this close
@@ -101,14 +101,7 @@ def read_samples(
     Raises:
         UserError: the samples are damaged.
     """
-    sources = list(probes)
-    newest = max(folder.glob("step_*.tsv"), default=None)
-    if newest:
-        try:
-            rows = newest.read_text(encoding="utf-8").splitlines()[1:]
-        except (OSError, ValueError) as error:
-            raise UserError(f"{newest} is damaged: {error}") from error
-        sources = [row.split("\t")[0] for row in rows]
+    sources = [sample.source for sample in read_newest_samples(folder)] or list(probes)
     encoded = tokenizer.encode([clean_text(source) for source in sources])
     return [
         source for source, ids in zip(sources, encoded, strict=True) if 0 < len(ids) < max_tokens

@@ -24,6 +24,7 @@ from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, DEV_OUTPUTS_FILE, METRICS_FILE, RunFolder
+from nmt.runs.samples import read_samples
 from nmt.text.source_words import WORDS_FILE
 
 _REQUIRED = (CONFIG_FILE, CORPUS_FILE)
@@ -104,7 +105,7 @@ class _Reader:
         elif path.match(f"checkpoints/{CONVERTED_FILE}"):
             check_converted_file(path)
         elif path.match("samples/*.tsv"):
-            _read_samples(path)
+            read_samples(path)
         elif path.suffix == ".json":
             json.loads(path.read_text(encoding="utf-8"))
         elif path.is_symlink() and not path.exists():
@@ -172,12 +173,3 @@ def _list_shapes(arrays: dict[str, np.ndarray], prefix: str) -> Shapes:
         for name, array in arrays.items()
         if name.startswith(prefix) and not is_adapter(name)
     }
-
-
-def _read_samples(path: Path) -> None:
-    """Check that dev translations have a header, and as many columns on each line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    tabs = lines[0].count("\t") if lines else 0
-    for number, line in enumerate(lines, 1):
-        if line.count("\t") != tabs or not tabs:
-            raise UserError(f"line {number} has {line.count(chr(9)) + 1} columns")

@@ -21,6 +21,7 @@ from nmt.inference.results import CELL
 from nmt.runs.custom_model import ModelClass
 from nmt.runs.folder import COMPONENTS_FILE, LATEST, RunFolder, link_latest
 from nmt.runs.locking import lock_run
+from nmt.runs.samples import Sample, read_newest_samples
 from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
 from nmt.training.callbacks import Callback, list_callbacks
@@ -83,10 +84,8 @@ class Run:
             lines.append(f"<p>test split</p><pre>{escape(shown)}</pre>")
         if self.best_score is not None:
             lines.append(f"<p>best dev BLEU {self.best_score:.2f}</p>")
-        newest = max(self.folder.samples.glob("step_*.tsv"), default=None)
-        if newest is not None:
-            table = newest.read_text(encoding="utf-8").removesuffix("\n")
-            rows = [line.split("\t") for line in table.split("\n")]
+        if samples := read_newest_samples(self.folder.samples):
+            rows = (Sample._fields, *samples)
             cells = [[f'<td style="{CELL}">{escape(cell)}</td>' for cell in row] for row in rows]
             lines.append("<table>" + "".join(f"<tr>{''.join(row)}</tr>" for row in cells))
             lines.append("</table>")

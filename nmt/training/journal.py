@@ -12,10 +12,10 @@ from nmt.analysis.pictures.heatmaps import draw_heads, draw_mean
 from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
-from nmt.errors import attach_filename
 from nmt.inference.metrics import Score
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
+from nmt.runs.samples import Sample, write_samples
 from nmt.training.events import EventWriter
 from nmt.training.report import Report
 from nmt.viewer import records
@@ -180,7 +180,7 @@ class RunJournal(Journal):
     def _log_samples(self, step: int, samples: Sequence[tuple[Pair, str]]) -> None:
         rows = [
             # Bytes that the model predicts can be tabs and line breaks.
-            (pair.source, pair.target, " ".join(output.split()))
+            Sample(pair.source, pair.target, " ".join(output.split()))
             for pair, output in samples
         ]
         table = ["| source | reference | output |", "|---|---|---|"]
@@ -188,11 +188,7 @@ class RunJournal(Journal):
             "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
         ]
         self._events.text("samples", "\n".join(table), step)
-        self._run.samples.mkdir(exist_ok=True)
-        path = self._run.samples / f"step_{step:08d}.tsv"
-        text = "".join("\t".join(row) + "\n" for row in [("source", "reference", "output"), *rows])
-        with attach_filename(path):
-            path.write_text(text, encoding="utf-8")
+        write_samples(self._run.samples, step, rows)
 
     def _draw_heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:
         for kind in attention.kinds:

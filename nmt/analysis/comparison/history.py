@@ -28,6 +28,7 @@ from nmt.runs.averaging import extract_checkpoint
 from nmt.runs.corpus import read_corpus
 from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import DEV_OUTPUTS_FILE, RunFolder
+from nmt.runs.samples import list_tables, read_samples
 from nmt.startup.quiet import quiet_start
 
 _MIN_EVALUATIONS = 2
@@ -136,18 +137,18 @@ def read_history(run: RunFolder, threshold: float) -> History:
     if len(records) >= _MIN_EVALUATIONS:
         steps, pairs, outputs = _read_records(records)
         return make_history(DEV_OUTPUTS_FILE, pairs, steps, outputs, threshold, _language(run))
-    paths = sorted(run.samples.glob("step_*.tsv"))
+    paths = list_tables(run.samples)
     if len(paths) < _MIN_EVALUATIONS:
         raise UserError(
             f"{run.path} has translations of {max(len(records), len(paths))} evaluations, and a "
             "history needs two: give --checkpoints to translate with the checkpoints that it kept"
         )
     steps = [int(path.stem.removeprefix("step_")) for path in paths]
-    tables = [_read_table(path) for path in paths]
-    sides = [[Pair(*row[:2]) for row in table] for table in tables]
+    tables = [read_samples(path) for path in paths]
+    sides = [[Pair(sample.source, sample.reference) for sample in table] for table in tables]
     pairs = [pair for pair in dict.fromkeys(sides[-1]) if all(pair in each for each in sides)]
     outputs = [
-        [table[each.index(pair)][2] for pair in pairs]
+        [table[each.index(pair)].output for pair in pairs]
         for table, each in zip(tables, sides, strict=True)
     ]
     return make_history("samples", pairs, steps, outputs, threshold, _language(run))
@@ -161,18 +162,6 @@ def _read_records(
     steps = list(records)
     shared = [pair for pair in tables[-1] if all(pair in table for table in tables)]
     return steps, shared, [[table[pair] for pair in shared] for table in tables]
-
-
-def _read_table(path: Path) -> list[list[str]]:
-    """Return the rows of a table of samples."""
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")[1:]  # below the header
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is damaged: {error}") from error
-    rows = [line.split("\t") for line in lines if line]
-    if any(len(row) != 3 for row in rows):
-        raise UserError(f"{path} is damaged: a line does not have three columns")
-    return rows
 
 
 def _language(run: RunFolder) -> str:

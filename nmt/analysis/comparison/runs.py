@@ -19,6 +19,7 @@ from nmt.inference.translator import Translator
 from nmt.model.costs import StateBytes
 from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import CONFIG_FILE, RunFolder
+from nmt.runs.samples import read_newest_samples
 from nmt.startup.quiet import quiet_start
 
 DEV_SCORE, TEST_SCORE = "dev/BLEU", "BLEU"
@@ -86,11 +87,8 @@ def choose_sentence(folder: RunFolder) -> str | None:
     """Return a sentence to show: a probe of the run, or one of its samples; None without any."""
     for probe in folder.config.training.probes or []:
         return probe
-    for path in sorted(folder.samples.glob("step_*.tsv")):
-        for line in path.read_text(encoding="utf-8").split("\n")[1:2]:  # below the header
-            if source := line.split("\t")[0]:
-                return source
-    return None
+    sources = (sample.source for sample in read_newest_samples(folder.samples))
+    return next(filter(None, sources), None)
 
 
 def summarize_runs(
