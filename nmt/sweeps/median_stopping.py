@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
+from nmt.errors import UserError
 from nmt.runs.folder import METRICS_FILE, RunFolder
 
 TAG = "dev/chrF2++"  # unlike BLEU, it differs between models that are still near 0
@@ -25,7 +24,7 @@ def is_behind(run: RunFolder, share: float) -> bool:
         run: the run.
         share: share of the siblings, in (0, 1].
     """
-    scores = _read_scores(run.path / METRICS_FILE)
+    scores = _read_scores(run)
     count = len(scores)
     if count < 2:
         return False
@@ -38,18 +37,10 @@ def _read_siblings(run: RunFolder) -> Iterator[list[float]]:
     """Yield the scores of the other runs in the same folder."""
     for path in run.path.parent.glob(f"*/{METRICS_FILE}"):
         if not path.parent.is_symlink() and path.parent != run.path:
-            with suppress(OSError, TypeError, ValueError):  # removed meanwhile, or damaged
-                yield _read_scores(path)
+            with suppress(UserError, OSError, TypeError, ValueError):  # damaged, perhaps removed
+                yield _read_scores(RunFolder(path.parent))
 
 
-def _read_scores(path: Path) -> list[float]:
-    """Return the scores of a run's evaluations, without a line that is being written."""
-    scores = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if TAG in row:
-            scores.append(float(row[TAG]))
-    return scores
+def _read_scores(run: RunFolder) -> list[float]:
+    """Return the scores of a run's evaluations."""
+    return [float(record[TAG]) for record in run.metrics.read() if record.get(TAG) is not None]
