@@ -80,8 +80,8 @@ def pack(
     for shorter, length in reversed(list(zip([0, *lengths], lengths, strict=False))):
         rows, sizes = [], []
         for first in stock.longest_first(shorter):
-            pattern = stock.fill(first, length)
-            members = stock.take(pattern)
+            row_template = stock.fill(first, length)
+            members = stock.take(row_template)
             rows.append(members.reshape(-1))
             sizes.append(np.full(len(members), members.shape[1]))
         if rows:
@@ -91,10 +91,10 @@ def pack(
 
 
 class _Stock:
-    """The pairs that are in no row yet, counted by kind.
+    """The pairs that are in no row yet, counted by shape.
 
-    A kind is a combination of (source, target) lengths, identified by its index. Memory grows with
-    the number of kinds, not with the lengths.
+    A shape is a combination of (source, target) lengths, identified by its index. Memory grows with
+    the number of shapes, not with the lengths.
 
     Args:
         source: int [pairs], lengths in tokens.
@@ -105,55 +105,55 @@ class _Stock:
     def __init__(self, source: np.ndarray, target: np.ndarray, longest: int) -> None:
         fits = np.flatnonzero(np.maximum(source, target) <= longest)
         order = np.lexsort((fits, target[fits], source[fits]))
-        self._order = fits[order]  # kind by kind
+        self._order = fits[order]  # shape by shape
         codes = source[self._order].astype(np.int64) * (longest + 1) + target[self._order]
-        kinds, self._next, self._counts = np.unique(codes, return_index=True, return_counts=True)
-        self._sources, self._targets = np.divmod(kinds, longest + 1)
-        # Kinds of equal difference target - source form a diagonal; on each diagonal, the longest
-        # kind that fits fills a row best. Slots 1, 2, … list the kinds by diagonal, then length.
+        shapes, self._next, self._counts = np.unique(codes, return_index=True, return_counts=True)
+        self._sources, self._targets = np.divmod(shapes, longest + 1)
+        # Shapes of equal difference target - source form a diagonal; on each diagonal, the longest
+        # shape that fits fills a row best. Slots 1, 2, … list the shapes by diagonal, then length.
         differences = self._targets - self._sources
         by_diagonal = np.lexsort((self._sources, differences))
-        self._slots = np.empty_like(by_diagonal)  # slot of each kind
-        self._slots[by_diagonal] = np.arange(1, len(kinds) + 1)
-        self._kinds = np.concatenate([[-1], by_diagonal])  # kind of each slot
+        self._slots = np.empty_like(by_diagonal)  # slot of each shape
+        self._slots[by_diagonal] = np.arange(1, len(shapes) + 1)
+        self._shapes = np.concatenate([[-1], by_diagonal])  # shape of each slot
         self._differences, begins = np.unique(differences[by_diagonal], return_index=True)
         self._begins = begins + 1  # first slot of each diagonal
         self._width = longest + 1
         self._codes = differences[by_diagonal] * self._width + self._sources[by_diagonal]
-        # For each slot, the nearest slot at or before it whose kind is in stock; 0: none is.
-        self._in_stock = np.arange(len(kinds) + 1)
+        # For each slot, the nearest slot at or before it whose shape is in stock; 0: none is.
+        self._in_stock = np.arange(len(shapes) + 1)
 
     def longest_first(self, longer_than: int) -> Iterator[int]:
-        """Yield kinds with a side longer than this, each again while it is in stock."""
-        kinds = np.flatnonzero(self._counts)
-        longest = np.maximum(self._sources[kinds], self._targets[kinds])
-        size = (self._sources[kinds] + self._targets[kinds]) * 1000 + longest
-        # Stock only shrinks, so the longest kind left never precedes the current one.
+        """Yield shapes with a side longer than this, each again while it is in stock."""
+        shapes = np.flatnonzero(self._counts)
+        longest = np.maximum(self._sources[shapes], self._targets[shapes])
+        size = (self._sources[shapes] + self._targets[shapes]) * 1000 + longest
+        # Stock only shrinks, so the longest shape left never precedes the current one.
         for i in np.argsort(-size, kind="stable"):
-            while longest[i] > longer_than and self._counts[kinds[i]]:
-                yield int(kinds[i])
+            while longest[i] > longer_than and self._counts[shapes[i]]:
+                yield int(shapes[i])
 
     def fill(self, first: int, length: int) -> dict[int, int]:
-        """Return the pattern of a row of ``length`` tokens that contains ``first``: kind -> count.
+        """Return the template of a row of ``length`` tokens with ``first``: shape -> count.
 
         Large pairs come first, and among them those that leave both sides equally full: the score
-        of a kind is s + t - 2 |(room_s - s) - (room_t - t)|. The last term is constant on a
-        diagonal, so the longest kind that fits is the best of its diagonal.
+        of a shape is s + t - 2 |(room_s - s) - (room_t - t)|. The last term is constant on a
+        diagonal, so the longest shape that fits is the best of its diagonal.
         """
-        pattern: dict[int, int] = {}
+        row_template: dict[int, int] = {}
         room_source = room_target = length
-        kind: int | None = first
-        while kind is not None:
-            pattern[kind] = pattern.get(kind, 0) + 1
-            if pattern[kind] == self._counts[kind]:
-                self._run_out(kind)  # for good: this pattern uses up the kind in one row
-            room_source -= int(self._sources[kind])
-            room_target -= int(self._targets[kind])
-            kind = self._best(room_source, room_target)
-        return pattern
+        shape: int | None = first
+        while shape is not None:
+            row_template[shape] = row_template.get(shape, 0) + 1
+            if row_template[shape] == self._counts[shape]:
+                self._run_out(shape)  # for good: this template uses up the shape in one row
+            room_source -= int(self._sources[shape])
+            room_target -= int(self._targets[shape])
+            shape = self._best(room_source, room_target)
+        return row_template
 
     def _best(self, room_source: int, room_target: int) -> int | None:
-        """Return the kind in stock that fills this room best; None if none fits."""
+        """Return the shape in stock that fills this room best; None if none fits."""
         first, end = np.searchsorted(self._differences, (-room_source, room_target + 1))
         differences = self._differences[first:end]
         max_sources = np.minimum(room_source, room_target - differences)
@@ -163,29 +163,29 @@ class _Stock:
         fitting = np.flatnonzero(slots >= self._begins[first:end])  # on the same diagonal
         if not len(fitting):
             return None
-        kinds = self._kinds[slots[fitting]]
-        sources, differences = self._sources[kinds], differences[fitting]
+        shapes = self._shapes[slots[fitting]]
+        sources, differences = self._sources[shapes], differences[fitting]
         unequal = np.abs(differences - (room_target - room_source))
         score = 2 * sources + differences - 2 * unequal
         best = np.flatnonzero(score == score.max())
         # Ties: the shortest source, then the shortest target.
-        return int(kinds[best[np.argmin(sources[best])]])
+        return int(shapes[best[np.argmin(sources[best])]])
 
-    def _run_out(self, kind: int) -> None:
-        slot = self._slots[kind]
+    def _run_out(self, shape: int) -> None:
+        slot = self._slots[shape]
         if self._in_stock[slot] == slot:
             end = np.searchsorted(self._in_stock, slot, "right")
             self._in_stock[slot:end] = self._in_stock[slot - 1]
 
-    def take(self, pattern: dict[int, int]) -> np.ndarray:
-        """Remove the pairs of all rows that have this pattern; return them: int64 [rows, pairs]."""
-        rows = min(int(self._counts[kind]) // times for kind, times in pattern.items())
+    def take(self, row_template: dict[int, int]) -> np.ndarray:
+        """Remove the pairs of all rows of this template; return them: int64 [rows, pairs]."""
+        rows = min(int(self._counts[shape]) // times for shape, times in row_template.items())
         members = []
-        for kind, times in sorted(pattern.items()):
-            begin = self._next[kind]
+        for shape, times in sorted(row_template.items()):
+            begin = self._next[shape]
             members.append(self._order[begin : begin + rows * times].reshape(rows, times))
-            self._next[kind] += rows * times
-            self._counts[kind] -= rows * times
-            if not self._counts[kind]:
-                self._run_out(kind)
+            self._next[shape] += rows * times
+            self._counts[shape] -= rows * times
+            if not self._counts[shape]:
+                self._run_out(shape)
         return np.concatenate(members, axis=1)

@@ -42,13 +42,13 @@ from nmt.preparing.stages import (
     Preparation,
 )
 
-STAGE = f"{WORK}/split"
+STAGE = f"{WORK}/splits"
 REASONS = {  # for rejection
     PairState.DUPLICATE: DUPLICATE,
     PairState.NEAR_DUPLICATE: "near duplicate",
     PairState.HELD_OUT: HELD_OUT,
 }
-STATES_FILE = "fates.npy"  # uint8 [pairs]: `PairState`
+STATES_FILE = "states.npy"  # uint8 [pairs]: `PairState`
 SAMPLE_FILE = "sample.tsv.gz"  # pairs for the tokenizer, as the model sees them
 MAX_SHARE = 10_000  # pairs of dev, and of test, where data.dev and data.test are shares
 _SPARE = 1000  # pairs drawn in addition to twice the number needed, as some share sentences
