@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     with quiet_start():
         from nmt.formats.export import ExportMismatchError, export_run
     try:
-        comparison = export_run(
+        export_check = export_run(
             run_folder,
             output,
             arguments.format,
@@ -68,9 +68,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         print(f"error: {error}", file=sys.stderr)
         return _MISMATCH_STATUS
     console.print(
-        f"{comparison.equal} of {comparison.sentences} sample sentences are translated as the run "
-        "does"
-        if comparison.sentences
+        f"{export_check.equal} of {export_check.sentences} sample sentences are translated as the "
+        "run does"
+        if export_check.sentences
         else "no sample sentences: the export was not compared with the run"
     )
     console.print(f"written to {output}")

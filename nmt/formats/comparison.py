@@ -38,7 +38,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ExportCheck:
     """Samples translated by a run and by its export."""
 
     sentences: int
@@ -60,7 +60,7 @@ def compare(
     run: Sequence[Translation],
     export: Sequence[Translation],
     rescore: Rescore | None = None,
-) -> Comparison:
+) -> ExportCheck:
     """Compare translations of ``sources``.
 
     Args:
@@ -82,7 +82,7 @@ def compare(
         differences.append(
             Difference(source, ours.text, ours.log_prob, theirs.text, theirs.log_prob, cause)
         )
-    return Comparison(len(sources), differences)
+    return ExportCheck(len(sources), differences)
 
 
 def read_samples(

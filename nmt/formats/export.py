@@ -11,7 +11,7 @@ from nmt.config import Config
 from nmt.config.data import list_tags
 from nmt.errors import UserError
 from nmt.files import replace_folder, write_json
-from nmt.formats.comparison import Comparison, compare, read_samples
+from nmt.formats.comparison import ExportCheck, compare, read_samples
 from nmt.formats.folder import check_output
 from nmt.formats.manifest import MANIFEST_FILE, make_manifest
 from nmt.inference.engines import Engines
@@ -42,7 +42,7 @@ def export_run(
     beam_size: int | None = None,
     length_penalty: float | None = None,
     log: Callable[[str], None] = lambda message: None,
-) -> Comparison:
+) -> ExportCheck:
     """Export a run; an export in float32 that translates differently is removed.
 
     Args:
@@ -77,22 +77,20 @@ def export_run(
     with replace_folder(output) as partial:
         if words is not None:
             words.save(partial)
-        details, comparison = _write(
+        details, check = _write(
             format_name, quantization, model, translator, config, sources, partial
         )
-        for difference in comparison.differences:
+        for difference in check.differences:
             log(str(difference))
-        if comparison.wrong and quantization == "float32":
+        if check.wrong and quantization == "float32":
             raise ExportMismatchError(
-                f"{len(comparison.wrong)} of {comparison.sentences} sample sentences, such as "
-                f"'{comparison.wrong[0].source}', are not translated as the run does; nothing is "
+                f"{len(check.wrong)} of {check.sentences} sample sentences, such as "
+                f"'{check.wrong[0].source}', are not translated as the run does; nothing is "
                 "kept"
             )
-        content = make_manifest(
-            partial, run.path.name, config, tokenizer, scores, comparison, details
-        )
+        content = make_manifest(partial, run.path.name, config, tokenizer, scores, check, details)
         write_json(partial / MANIFEST_FILE, content)
-    return comparison
+    return check
 
 
 def select_samples(run: RunFolder, translator: Translator, format_name: str) -> list[str]:
@@ -150,11 +148,11 @@ def _write(
     config: Config,
     sources: Sequence[str],
     folder: Path,
-) -> tuple[dict[str, Any], Comparison]:
+) -> tuple[dict[str, Any], ExportCheck]:
     """Write the export, load it as a user does, and compare it with the run.
 
     Returns:
-        (the format's entries in the manifest, the comparison on ``sources``).
+        (the format's entries in the manifest, the check on ``sources``).
     """
     details: dict[str, Any] = {"format": format_name, "quantization": quantization}
     tokenizer, rescore = translator.tokenizer, None

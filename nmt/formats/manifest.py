@@ -14,7 +14,7 @@ from nmt.files import digest_file
 if TYPE_CHECKING:
     from nmt.config import Config
     from nmt.data.tokenizer import Tokenizer
-    from nmt.formats.comparison import Comparison
+    from nmt.formats.comparison import ExportCheck
 
 MANIFEST_FILE = "manifest.json"
 _OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
@@ -26,7 +26,7 @@ def make_manifest(
     config: Config,
     tokenizer: Tokenizer,
     scores: dict[str, float | None],
-    comparison: Comparison,
+    check: ExportCheck,
     details: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the manifest of the export in ``folder``, with the checksums of its files.
@@ -49,9 +49,9 @@ def make_manifest(
         "positions": config.model.max_length,
         "decoding": dataclasses.asdict(config.decoding),
         "check": {
-            "sentences": comparison.sentences,
-            "equal": comparison.equal,
-            "different": [dataclasses.asdict(item) for item in comparison.differences],
+            "sentences": check.sentences,
+            "equal": check.equal,
+            "different": [dataclasses.asdict(item) for item in check.differences],
         },
         "files": {
             str(path.relative_to(folder).as_posix()): digest_file(path)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from nmt.config import Config
-from nmt.formats.comparison import Comparison, Difference
+from nmt.formats.comparison import Difference, ExportCheck
 from nmt.formats.manifest import MANIFEST_FILE, make_manifest
 
 
@@ -27,7 +27,7 @@ def test_content(tmp_path: Path, compose: Callable[..., Config]) -> None:
         compose("decoding.beam_size=7"),
         tokenizer,
         {"BLEU": 50.1},
-        Comparison(3, [difference]),
+        ExportCheck(3, [difference]),
         {"format": "some", "quantization": "int8"},
     )
     assert json.loads(json.dumps(content)) == {
