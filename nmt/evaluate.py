@@ -151,8 +151,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     check(arguments)
     folders = [RunFolder.open(path) for path in run_folders(arguments)]
     folder = folders[0]
-    if arguments.compare is not None:
-        RunFolder.open(arguments.compare)
+    other = None if arguments.compare is None else RunFolder.open(arguments.compare)
     # Heavy imports, after the arguments are checked.
     with quiet_start():
         from nmt.files import write_json
@@ -180,7 +179,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         content["unit"] = unit
         search = _search_options(arguments)
         name = f"evaluation_{data.name}_{name_search(translator.decoding, **search)}"
-        content |= _evaluate(arguments, translator, data, folder, console)
+        content |= _evaluate(arguments, translator, data, folder, other, console)
     if arguments.join > 1:
         name += f"_joined_{arguments.join}"
     name += "_all_references" if arguments.all_references else ""
@@ -270,6 +269,7 @@ def _evaluate(
     translator: Translator,
     data: _TestSet,
     folder: RunFolder,
+    other: RunFolder | None,
     console: Console,
 ) -> dict[str, Any]:
     """Evaluate and perhaps compare, print the results, and return them as JSON."""
@@ -281,18 +281,17 @@ def _evaluate(
         "more_references": data.more_references,
         **_search_options(arguments),
     }
-    other = None
-    if arguments.compare is not None:
-        other = _load_other(arguments, folder, translator, data.pairs)
+    inputs = (
+        None if other is None else _load_other(arguments, folder, other, translator, data.pairs)
+    )
     evaluation = replace(evaluate(translator, data.pairs, console, **options), groups=data.groups)
     title = f"{folder.path.name}, {arguments.source or arguments.split}"
     print_evaluation(title, evaluation, console)
     print_worst(evaluation, arguments.worst, console)
     content = evaluation.as_json()
-    if other is not None:
-        other_evaluation = evaluate(*other, console, **options)
-        name = RunFolder.open(arguments.compare).path.name
-        comparison = compare(folder.path.name, evaluation, name, other_evaluation)
+    if other is not None and inputs is not None:
+        other_evaluation = evaluate(*inputs, console, **options)
+        comparison = compare(folder.path.name, evaluation, other.path.name, other_evaluation)
         print_comparison(comparison, console)
         content |= comparison.as_json()
     return content
@@ -301,6 +300,7 @@ def _evaluate(
 def _load_other(
     arguments: argparse.Namespace,
     folder: RunFolder,
+    run: RunFolder,
     translator: Translator,
     pairs: Sequence[Pair],
 ) -> tuple[Translator, Sequence[Pair]]:
@@ -314,7 +314,6 @@ def _load_other(
     from nmt.inference.translator import Translator
     from nmt.text.context import split_tag
 
-    run = RunFolder.open(arguments.compare)
     if arguments.source is None and _has_other_splits(run, folder):
         warnings.warn(
             f"{run.path} has other data: if it was trained on sentences of this split, its scores "

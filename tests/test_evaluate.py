@@ -318,9 +318,9 @@ def test_runs_of_different_tags_are_not_compared(tiny_run: Path) -> None:
     tagged: Any = SimpleNamespace(segmenter=SimpleNamespace(unit="line", tags=["<2en>"], context=0))
     pairs = [Pair("Hola.", "Hello."), Pair("<2en> Hola.", "Hello.")]
     folder = RunFolder.open(tiny_run)
-    assert evaluate._load_other(arguments, folder, tagged, pairs[:1])[1] == pairs[:1]
+    assert evaluate._load_other(arguments, folder, folder, tagged, pairs[:1])[1] == pairs[:1]
     with pytest.raises(UserError, match="does not know <2en>, with which sources begin"):
-        evaluate._load_other(arguments, folder, tagged, pairs)
+        evaluate._load_other(arguments, folder, folder, tagged, pairs)
 
 
 def test_a_run_that_may_have_seen_the_test_split_is_named(
@@ -332,7 +332,8 @@ def test_a_run_that_may_have_seen_the_test_split_is_named(
     arguments = evaluate.make_parser().parse_args(["--compare", str(tiny_run)])
     plain: Any = SimpleNamespace(segmenter=SimpleNamespace(unit="line", tags=[], context=0))
     pairs = [Pair("Hola.", "Hello.")]
-    evaluate._load_other(arguments, RunFolder.open(tiny_run), plain, pairs)
+    other = RunFolder.open(tiny_run)
+    evaluate._load_other(arguments, other, other, plain, pairs)
     assert not recwarn
     with pytest.warns(UserWarning, match="has other data: if it was trained on sentences of"):
-        evaluate._load_other(arguments, run, plain, pairs)
+        evaluate._load_other(arguments, run, other, plain, pairs)
