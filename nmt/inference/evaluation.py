@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain, count, pairwise
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,14 +21,13 @@ from nmt.inference.metrics import References, Score, corpus_scores, sentence_sco
 from nmt.inference.significance import compare_outputs
 from nmt.inference.translator import Translator
 from nmt.startup.progress import track
-from nmt.text.words import split_words_and_letters
+from nmt.text.words import group_by_length
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 MIN_GROUP = 20  # sentences of a document or speaker that is scored apart from others
 _CHUNK = 512  # sentences between two updates of the progress bar
-_LENGTHS = (0, 5, 10, 20, math.inf)  # words: bounds of the classes of source length
 
 
 @dataclass(frozen=True)
@@ -94,14 +92,12 @@ class Evaluation:
     @cached_property
     def by_length(self) -> list[LengthClass]:
         """Scores of sentences with 1-5, 6-10, 11-20 and over 20 source words, or letters."""
-        lengths = [len(split_words_and_letters(pair.source)) for pair in self.pairs]
-        classes = []
-        for above, up_to in pairwise(_LENGTHS):
-            indices = [i for i, length in enumerate(lengths) if above < length <= up_to]
-            if indices:
-                words = f"over {above}" if math.isinf(up_to) else f"{above + 1}-{up_to}"
-                classes.append(LengthClass(words, len(indices), self._score(indices)))
-        return classes
+        classes = group_by_length([pair.source for pair in self.pairs])
+        return [
+            LengthClass(words, len(indices), self._score(indices))
+            for words, indices in classes.items()
+            if indices
+        ]
 
     @cached_property
     def by_group(self) -> list[GroupScores]:

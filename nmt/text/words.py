@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from unicodedata import category
 
 import numpy as np
@@ -19,6 +21,7 @@ from nmt.text.scripts import (
 )
 from nmt.text.spans import Span
 
+_LENGTHS = (0, 5, 10, 20, math.inf)  # bounds of the classes of length
 _INSIDE = frozenset("'’-.,:")  # marks that may stand inside a word: don't, e-mail, 8:30, 1,000.5
 _AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’،؛؟۔")  # written without a space before them
 _BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space after them
@@ -66,6 +69,17 @@ def find_words(text: str) -> list[Span]:
 def split_words_and_letters(text: str) -> list[str]:
     """Return what stands between spaces; of scripts without spaces, each letter."""
     return _UNIT.findall(text)
+
+
+def group_by_length(texts: Sequence[str]) -> dict[str, list[int]]:
+    """Return the indices of texts with 1-5, 6-10, 11-20 and over 20 words, or letters."""
+    lengths = [len(split_words_and_letters(text)) for text in texts]
+    return {
+        f"over {above}" if math.isinf(up_to) else f"{above + 1}-{up_to}": [
+            i for i, length in enumerate(lengths) if above < length <= up_to
+        ]
+        for above, up_to in pairwise(_LENGTHS)
+    }
 
 
 def _begins_word(before: str, sign: str) -> bool:

@@ -22,10 +22,9 @@ from nmt.text.case import LetterCase, recognize_case
 from nmt.text.scripts import primary_subtag
 from nmt.text.sentences import split_sentences
 from nmt.text.spans import find_spans
-from nmt.text.words import find_words, split_words_and_letters
+from nmt.text.words import find_words, group_by_length
 
 FREQUENCIES = (0, 1, 10, 100, 1000, 10_000)  # occurrences in training: lower bounds of the classes
-_LENGTHS = (0, 5, 10, 20, math.inf)  # words: bounds of the classes of source length
 _LETTER = re.compile(r"[^\W\d_]")
 _DIGIT = re.compile(r"\d")
 _JOINTS = re.compile("['’-]")  # inside of a word
@@ -192,12 +191,11 @@ def _select(name: str, family: str, texts: Sequence[str], test: Callable[[str], 
 
 
 def _slice_by_length(sources: Sequence[str]) -> list[Slice]:
-    lengths = np.array([len(split_words_and_letters(source)) for source in sources])
     slices = []
-    for above, up_to in pairwise(_LENGTHS):
-        name = f"over {above}" if math.isinf(up_to) else f"{above + 1:.0f} to {up_to}"
-        members = (lengths > above) & (lengths <= up_to)
-        slices.append(Slice(f"the source has {name} words", "source length", members))
+    for words, indices in group_by_length(sources).items():
+        name = f"the source has {words.replace('-', ' to ')} words"
+        members = np.isin(np.arange(len(sources)), indices)
+        slices.append(Slice(name, "source length", members))
     return slices
 
 
