@@ -15,13 +15,7 @@ _SAMPLE = 4096  # bytes at the beginning of a file, from which its encoding is g
 _BYTE_ORDER_MARK = "\ufeff"
 # First bytes of files that are not text.
 _ARCHIVES = {b"\x1f\x8b": "gzip-compressed", b"PK\x03\x04": "a zip archive", b"BZh": "a bzip2 file"}
-_MARKS = {  # byte order marks; those of UTF-32 begin with those of UTF-16
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
-_DOCUMENT_MARKS = (  # those of UTF-32 begin with one of UTF-16
+_MARKS = (  # byte order marks; one of UTF-32 begins with one of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -62,7 +56,7 @@ def is_utf_8(name: str) -> bool:
 
 def find_mark(beginning: bytes) -> str | None:
     """Return the encoding that a byte order mark at the beginning of a file tells."""
-    return next((name for mark, name in _DOCUMENT_MARKS if beginning.startswith(mark)), None)
+    return next((name for mark, name in _MARKS if beginning.startswith(mark)), None)
 
 
 def decode(
@@ -215,7 +209,7 @@ def _find_utf_16(beginning: bytes) -> str:
     It may be valid UTF-8. In most scripts, one byte of most UTF-16 characters is zero.
     """
     pairs = len(beginning) // 2
-    if pairs < 2 or beginning.startswith(tuple(_MARKS)):
+    if pairs < 2 or find_mark(beginning):
         return ""
     low, high = (beginning[i : 2 * pairs : 2].count(0) / pairs for i in (0, 1))
     if high >= _MANY and low <= _FEW:
@@ -236,9 +230,9 @@ def _explain(beginning: bytes, failure: _Failure, option: str) -> str:
     for signature, kind in _ARCHIVES.items():
         if beginning.startswith(signature):
             return f"is {kind}, not text: unpack it first"
-    for signature, encoding in _MARKS.items():
-        if beginning.startswith(signature):
-            return f"is {encoding.upper()}, not UTF-8 ({failure}): {_advise(encoding, option)}"
+    encoding = (find_mark(beginning) or UTF_8)[: len("utf-16")]  # whichever byte is first
+    if encoding in ("utf-16", "utf-32"):
+        return f"is {encoding.upper()}, not UTF-8 ({failure}): {_advise(encoding, option)}"
     if failure.follows_utf_8 or _is_mostly_utf_8(failure.rest):
         return (
             f"is UTF-8 except for {failure}: correct that line, or drop all invalid bytes: "
