@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -98,18 +99,27 @@ def fit_contexts(
     return fitted
 
 
+def _encode_texts(
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    track: Callable[[Iterator[Sequences]], Iterator[Sequences]] = iter,
+) -> Sequences:
+    """Encode texts chunk by chunk, as lists of ids take much memory; ``track`` shows progress."""
+    starts = range(0, len(texts), _CHUNK)
+    encoded = (Sequences.of(tokenizer.encode(texts[i : i + _CHUNK])) for i in starts)
+    chunks = list(track(encoded))
+    lengths = np.concatenate([np.zeros(1, np.int64), *(chunk.lengths for chunk in chunks)])
+    ids = np.concatenate([np.zeros(0, np.int32), *(chunk.ids for chunk in chunks)])
+    return Sequences(ids, np.cumsum(lengths))
+
+
 def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
     """Encode pairs in memory."""
     pairs = keep_spans_of_pairs(pairs, tokenizer)
-    source, target = map(Sequences.of, _encode_sides(pairs, tokenizer))
-    return EncodedCorpus(source, target)
-
-
-def _encode_sides(
-    pairs: Sequence[Pair], tokenizer: Tokenizer
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    return tokenizer.encode(sources), tokenizer.target.encode(targets)
+    return EncodedCorpus(
+        _encode_texts(tokenizer, [pair.source for pair in pairs]),
+        _encode_texts(tokenizer.target, [pair.target for pair in pairs]),
+    )
 
 
 def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
@@ -118,19 +128,19 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
     texts = [text for pair in pairs for text in pair]
     folder = cache / "encoded" / digest_texts(texts, tokenizer.fingerprint)
 
-    def write(partial: Path) -> None:
-        source: list[np.ndarray] = []
-        target: list[np.ndarray] = []
-        chunks = (pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK))
-        encoded = (_encode_sides(chunk, tokenizer) for chunk in chunks)
+    def write(path: Path) -> None:
         console = make_console(stderr=True)
-        for sides in track(encoded, len(pairs), "encoding", console, count=lambda s: len(s[0])):
-            source += sides[0]
-            target += sides[1]
-        for name, side in (("source", source), ("target", target)):
-            sequences = Sequences.of(side)
-            save_array(partial / f"{name}.ids.npy", sequences.ids)
-            save_array(partial / f"{name}.offsets.npy", sequences.offsets)
+        for name, side in (("source", tokenizer), ("target", tokenizer.target)):
+            show = partial(
+                track,
+                total=len(pairs),
+                label=f"encoding {name}",
+                console=console,
+                count=Sequences.__len__,
+            )
+            sequences = _encode_texts(side, [getattr(pair, name) for pair in pairs], show)
+            save_array(path / f"{name}.ids.npy", sequences.ids)
+            save_array(path / f"{name}.offsets.npy", sequences.offsets)
 
     cached_folder(folder, write)
 

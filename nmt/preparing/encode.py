@@ -12,7 +12,7 @@ import numpy as np
 from nmt.config import DataConfig
 from nmt.config.data import list_tags
 from nmt.config.preparation import PreparationConfig
-from nmt.data.encoded import EncodedCorpus, Sequences, keep_spans_of_pairs
+from nmt.data.encoded import encode_pairs
 from nmt.data.mixture import to_model_view
 from nmt.data.packing import pack
 from nmt.data.prepared import RECORDS_FILE, SHARDS, TOKENIZER
@@ -29,8 +29,6 @@ from nmt.preparing.pool import Task
 from nmt.preparing.split import SAMPLE_FILE, STATES_FILE
 from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, CleanShard, PairState, Preparation
 from nmt.text.source_words import SourceWords
-
-_CHUNK = 20_000  # pairs encoded in one call
 
 
 def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> None:
@@ -93,12 +91,7 @@ def encode_shard(
     indices = np.flatnonzero(np.load(split_folder / STATES_FILE) == PairState.TRAIN)
     lines = read_gzip(shard.folder / PAIRS_FILE)
     pairs = [Pair(*lines[i].split("\t")) for i in indices]
-    pairs = to_model_view(config.data, shard.source, pairs)
-    pairs = list(keep_spans_of_pairs(pairs, tokenizer))
-    corpus = EncodedCorpus(
-        _encode(tokenizer, [pair.source for pair in pairs]),
-        _encode(tokenizer.target, [pair.target for pair in pairs]),
-    )
+    corpus = encode_pairs(to_model_view(config.data, shard.source, pairs), tokenizer)
     if has_weights(config.data):
         corpus.weights = _load_weights(shard)[indices]
     lengths = sorted(set(config.prepare.row_lengths))
@@ -118,7 +111,7 @@ def encode_shard(
     info = {
         "source": shard.source,
         "pairs": packed_pairs,
-        "too_long": len(pairs) - packed_pairs,
+        "too_long": len(corpus) - packed_pairs,
         "tokens": tokens,
         "rows": [row_counts.get(length, 0) for length in lengths],
         "sha256": digest_file(folder / RECORDS_FILE),
@@ -139,13 +132,3 @@ def _load_weights(shard: CleanShard) -> np.ndarray:
 @lru_cache(1)
 def _load_tokenizer(folder: Path) -> Tokenizer:
     return load_tokenizer(folder)
-
-
-def _encode(tokenizer: Tokenizer, texts: list[str]) -> Sequences:
-    """Encode texts chunk by chunk, as lists of ids take much memory."""
-    chunks = [
-        Sequences.of(tokenizer.encode(texts[i : i + _CHUNK])) for i in range(0, len(texts), _CHUNK)
-    ]
-    lengths = np.concatenate([np.zeros(1, np.int64), *(chunk.lengths for chunk in chunks)])
-    ids = np.concatenate([np.zeros(0, np.int32), *(chunk.ids for chunk in chunks)])
-    return Sequences(ids, np.cumsum(lengths))
