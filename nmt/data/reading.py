@@ -93,9 +93,8 @@ def read_rows(
         UserError: a file is missing, damaged or of another kind, or a download fails.
     """
     source = sources[name]
-    choice = ColumnChoice(
-        source, languages, source_key(name, "columns"), _encoding_option(name, source)
-    )
+    option = _encoding_option(name, source)
+    choice = ColumnChoice(source, languages, source_key(name, "columns"), option)
     if source.kind == "phrasebook":
         files = sorted(phrasebook_dir().glob("*.tsv"))
         if not files:
