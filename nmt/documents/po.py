@@ -17,7 +17,7 @@ from nmt.data.languages import covers_tag
 from nmt.documents.formats import DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, is_message_format, mark_plain
-from nmt.text.spans import find_spans, keep_spans, make_overlap_test, restore_spans
+from nmt.text.spans import find_spans, keep_spans, make_kept_test, restore_spans
 
 _NO_CHARSET = "charset=CHARSET"  # of a template, which gettext cannot compile with other than ASCII
 _NO_RULE = "nplurals=INTEGER; plural=EXPRESSION;"  # of a template, which gettext does not compile
@@ -189,7 +189,7 @@ def _is_translation(line: str) -> bool:
 
 def _find_mnemonic(text: str) -> str:
     """Return the sign that marks the letter of a text; empty if none is marked."""
-    is_kept = make_overlap_test(list(find_spans(text)))  # "$_GET" marks none
+    is_kept = make_kept_test(text)  # "$_GET" marks none
     signs = [match[0] for match in _MNEMONIC.finditer(text) if not is_kept(*match.span())]
     return signs[0] if len(signs) == 1 and text.count(signs[0]) == 1 else ""
 

@@ -336,7 +336,7 @@ class Segmenter:
             if limit < len(text) or not self._fits(window, room):
                 end = self._longest_fit(window, room)
             part = window[:end].strip()
-            space = " " if text[:begin].endswith(" ") else ""
+            space = " " if text[begin - 1 : begin] == " " else ""
             part_spans = self._reader.find_spans(part)
             slotted = self._reader.insert_slots(part, part_spans)
             ids = self._encode(part, part_spans)

@@ -101,8 +101,7 @@ class SentenceReader:
         """
         reader = copy(self)
         reader._glossary = glossary
-        kept = (term.source for term in glossary.terms if term.is_kept)
-        reader.dates = self.dates.without(kept)
+        reader.dates = self.dates.without(glossary.kept)
         return reader
 
     def read(self, text: str, *, takes_brackets: bool = True) -> ReadSentence:
@@ -190,8 +189,10 @@ class SentenceReader:
                 dates.append((begin, end))
                 del spans[first:last]
 
-        def is_read(text: str, begin: int, end: int) -> bool:
-            return is_term(begin, end) or self._speller.is_word_or_short_form(text, begin, end)
+        is_word = self._speller.make_word_test(text)
+
+        def is_read(begin: int, end: int) -> bool:
+            return is_term(begin, end) or is_word(begin, end)
 
         return sorted([*_join_ranges(text, add_units(text, spans, is_read)), *dates])
 

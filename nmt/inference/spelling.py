@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from nmt.data.tokenizer import UNK, Tokenizer
@@ -129,17 +131,25 @@ class Speller:
         """Return the abbreviations and slashes of a sentence that are spelled as words."""
         return [*self._abbreviations.find(text), *self._slashes.find(text)]
 
-    def is_word_or_short_form(self, text: str, begin: int, end: int) -> bool:
-        """Whether characters [begin, end) of a text are a known word or a short form of words.
+    def make_word_test(self, text: str) -> Callable[[int, int], bool]:
+        """Return whether characters [begin, end) of a text are a known word or a short form.
 
         Where words are not known, all are; a single letter is none.
         """
-        word = text[begin:end].lower()
-        if self._words is None:
-            return True
-        if len(word) > 1 and self._words.counts.get(word, 0) >= MIN_COUNT:
-            return True
-        return any(form.begin == begin for form in self.find_short_forms(text))
+
+        @cache
+        def list_begins() -> set[int]:  # of short forms, which few texts need
+            return {form.begin for form in self.find_short_forms(text)}
+
+        def is_word(begin: int, end: int) -> bool:
+            word = text[begin:end].lower()
+            if self._words is None:
+                return True
+            if len(word) > 1 and self._words.counts.get(word, 0) >= MIN_COUNT:
+                return True
+            return begin in list_begins()
+
+        return is_word
 
     def spell(self, text: str) -> Spelling:
         """Return a text with slots as it is encoded."""

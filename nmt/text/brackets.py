@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
 from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
-from nmt.text.spans import Span, find_spans, make_overlap_test
+from nmt.text.spans import Span, find_spans, make_kept_test, make_overlap_test
 from nmt.text.tags import SEPARATORS, TaggedText, take_out
 
 # Opening sign -> closing sign.
@@ -109,7 +109,7 @@ def remove_brackets(text: str, brackets: Sequence[tuple[str, str]]) -> str:
     left = Counter(sign.strip(" .…") for pair in brackets for sign in pair)
     if not left:
         return text
-    is_kept = make_overlap_test(list(find_spans(text)))
+    is_kept = make_kept_test(text)
     parts: list[str] = []
     done = 0
     for match in _SIGN.finditer(text):
@@ -132,7 +132,7 @@ def _match_brackets(
     """Yield the signs of each two brackets that may be taken out."""
     if signs.isdisjoint(sentence):
         return
-    is_kept = make_overlap_test(list(find_spans(sentence)))
+    is_kept = make_kept_test(sentence)
     opened: list[re.Match[str]] = []
     for sign in _SIGN.finditer(sentence):
         if is_kept(sign.start(), sign.start() + 1):

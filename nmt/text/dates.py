@@ -197,10 +197,10 @@ class DateWriter:
         ]
         self._any = re.compile(rf"(?<![\w.,:/-])(?:{'|'.join(filled)})(?!\w)", flags)
 
-    def without(self, kept: Iterable[str]) -> DateWriter:
-        """Return a writer that leaves these texts as they are, in any letter case."""
+    def without(self, kept: frozenset[str]) -> DateWriter:
+        """Return a writer that leaves these case-folded texts as they are, in any letter case."""
         writer = copy(self)
-        writer._kept = frozenset(map(str.casefold, kept))
+        writer._kept = kept
         return writer
 
     def find(self, text: str) -> list[tuple[int, int]]:

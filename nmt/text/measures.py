@@ -15,20 +15,20 @@ _ABBREVIATING_DOT = re.compile(r"\.(?=\s+[a-zà-öø-ÿ])")  # of "5 km. de aqu�
 
 
 def add_units(
-    text: str, spans: Iterable[Span], is_read: Callable[[str, int, int], bool]
+    text: str, spans: Iterable[Span], is_read: Callable[[int, int], bool]
 ) -> Iterator[Span]:
     """Yield kept spans, in which numbers have their units and the dots of these.
 
     Args:
         text: a sentence.
         spans: characters [begin, end) of its kept spans, in order.
-        is_read: whether a model reads characters [begin, end) of a text as words; then they are no
-            unit. Other units, such as km, are part of the spans already.
+        is_read: whether a model reads characters [begin, end) of the sentence as words; then they
+            are no unit. Other units, such as km, are part of the spans already.
     """
     for begin, end in spans:
         if _NUMBER.fullmatch(text, begin, end):
             unit = _UNIT.match(text, end)
-            if unit and not is_read(text, *unit.span(1)):
+            if unit and not is_read(*unit.span(1)):
                 end = unit.end()
         if _MEASURE.fullmatch(text, begin, end) and _ABBREVIATING_DOT.match(text, end):
             end += 1

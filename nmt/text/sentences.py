@@ -10,7 +10,7 @@ from nmt.text.dates import is_short_month
 from nmt.text.final_marks import OTHER_STOPS
 from nmt.text.names import is_name
 from nmt.text.scripts import has_capital_nouns, primary_subtag
-from nmt.text.spans import find_spans, make_overlap_test
+from nmt.text.spans import find_spans, make_kept_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
 # separates cells.
@@ -183,7 +183,7 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
         separators = sorted([*separators, *columns])
     if not separators:
         return []
-    is_inside = make_overlap_test(list(find_spans(line)))
+    is_inside = make_kept_test(line)
     has_quotation = "«" in line and "»" in line
     return [
         (first, last)

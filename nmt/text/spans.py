@@ -173,6 +173,11 @@ def find_spans(text: str) -> Iterator[tuple[int, int]]:
                 yield match.span()
 
 
+def make_kept_test(text: str) -> Callable[[int, int], bool]:
+    """Return a function that tells whether characters of a text overlap one of its kept spans."""
+    return make_overlap_test(list(find_spans(text)))
+
+
 def has_letters_outside(text: str, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a text has letters outside of kept spans."""
     end = 0

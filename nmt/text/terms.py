@@ -86,12 +86,17 @@ class Glossary:
             ones the one that is written as in the text, or else the first.
         languages: of source and target, BCP 47 tags.
 
+    Attributes:
+        terms: the entries, each once.
+        kept: sources of those that are not translated, case-folded.
+
     Raises:
         UserError: two entries have the same source and different targets.
     """
 
     def __init__(self, terms: Iterable[Term], languages: tuple[str, str]) -> None:
         self.terms = tuple(dict.fromkeys(terms))
+        self.kept = frozenset(term.source.casefold() for term in self.terms if term.is_kept)
         codes = [primary_subtag(language) for language in languages]
         self._target_code = codes[1]
         self._list_forms, self._list_target_forms = map(_make_forms, codes)

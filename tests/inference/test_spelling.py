@@ -12,6 +12,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.inference.segmenting import Segmenter
 from nmt.inference.spelling import Speller
+from nmt.text.abbreviations import Replacement
 from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
@@ -195,3 +196,27 @@ def test_tokens_of_words_are_characters_of_their_abbreviation(tokenizer: Tokeniz
     assert pieces == "▁El▁señor▁Bueno" or pieces == "▁el▁señor▁bueno"
     assert {begin for begin in begins if 3 <= begin < 6} != set()
     assert max(end for _, end in segment.find_tokens(tokenizer)) == len("El sr. Bueno")
+
+
+def test_the_short_forms_of_a_text_are_searched_once(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speller = Speller(tokenizer, "es", SourceWords({"hora": 50, "horas": 50, "min": 50}))
+    text = "5 h, 7 l, 3 min, 2 g"
+    searched: list[str] = []
+    find_short_forms = speller.find_short_forms
+
+    def record(text: str) -> list[Replacement]:
+        searched.append(text)
+        return find_short_forms(text)
+
+    monkeypatch.setattr(speller, "find_short_forms", record)
+    is_word = speller.make_word_test(text)
+    assert searched == []
+    found = [
+        word
+        for word in text.replace(",", "").split()
+        if is_word(text.index(word), text.index(word) + len(word))
+    ]
+    assert found == ["h", "min"]
+    assert searched == [text]

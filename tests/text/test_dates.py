@@ -138,7 +138,7 @@ def test_dates_have_no_article_in_english(source: str, text: str, expected: str)
     spans = {"D": "5 de mayo", "O": "5.º", "M": "mayo de 1990", "K": "1 de mayo"}
     slots = str.maketrans(dict(zip(spans, SLOTS, strict=False)))
     source, text, expected = (each.translate(slots) for each in (source, text, expected))
-    writer = DateWriter("es", "en").without(["1 de Mayo"])
+    writer = DateWriter("es", "en").without(frozenset(["1 de mayo"]))
     assert writer.remove_articles(source, text, [*spans.values()]) == expected
     for other in (DateWriter("es", "fr"), NO_DATES):
         assert other.remove_articles(source, text, [*spans.values()]) == text
@@ -149,5 +149,5 @@ def test_other_texts_stay() -> None:
     assert writer.write("5") == "5"
     assert writer.write("el 5 de mayo") == "el 5 de mayo"
     assert NO_DATES.write("5 de mayo") == "5 de mayo"
-    assert writer.without(["5 de Mayo"]).write("5 DE MAYO") == "5 DE MAYO"
-    assert writer.without(["6 de Mayo"]).write("5 DE MAYO") == "MAY 5"
+    assert writer.without(frozenset(["5 de mayo"])).write("5 DE MAYO") == "5 DE MAYO"
+    assert writer.without(frozenset(["6 de mayo"])).write("5 DE MAYO") == "MAY 5"

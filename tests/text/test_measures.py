@@ -22,5 +22,5 @@ from nmt.text.spans import find_spans
     ],
 )
 def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:
-    spans = add_units(text, find_spans(text), lambda text, begin, end: text[begin:end] == "m")
+    spans = add_units(text, find_spans(text), lambda begin, end: text[begin:end] == "m")
     assert [text[begin:end] for begin, end in spans] == kept

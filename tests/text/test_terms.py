@@ -198,3 +198,8 @@ def test_a_match_names_its_entry() -> None:
     [match] = Glossary([entry], ("es", "en")).find("el ayuntamiento")
     assert match.entry == entry
     assert match.term == entry._replace(source="ayuntamiento", target="ayuntamiento")
+
+
+def test_the_sources_that_stay_are_listed_in_any_letter_case() -> None:
+    terms = [Term("5 de Mayo", "5 de Mayo"), Term("enero", "Jan."), Term("STRASSE", "STRASSE")]
+    assert Glossary(terms, ("es", "en")).kept == {"5 de mayo", "strasse"}
