@@ -56,11 +56,13 @@ class _Plan(NamedTuple):
     finds_words: bool = False
     terms: TermForcer | None = None  # None: no glossary
 
-    def copy(self, segment: Segment) -> Translation:
-        """Return the translation of a segment that is copied."""
-        translation = copy_segment(segment)
+    def copy(self, segment: Segment, language: str) -> Translation:
+        """Return the translation of a segment that is copied, with the marks of a language."""
         if self.finds_words or segment.needs_words:
-            translation = copy_with_words(segment, None if self.quality is None else 1.0)
+            confidence = None if self.quality is None else 1.0
+            translation = copy_with_words(segment, language, confidence)
+        else:
+            translation = copy_segment(segment, language)
         if self.terms is not None:
             [translation] = self.terms.report(segment, [translation])
         return translation
@@ -241,7 +243,8 @@ class Pipeline:
         else:
             count, width = 1, options.size
         translations: list[list[Translation]] = [
-            [plan.copy(segment)] * count if segment.is_copied else [] for segment in segments
+            [plan.copy(segment, self._joiner.language)] * count if segment.is_copied else []
+            for segment in segments
         ]
 
         def search(indices: list[int]) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.inference.alignment import expand_slots
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment, copy_segment
+from nmt.inference.segments import Segment, copy_segment, copy_signs
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.words import find_words
 
 if TYPE_CHECKING:
@@ -48,7 +52,16 @@ class StoredQuality:
         return model
 
 
-def copy_with_words(segment: Segment, confidence: float | None = 1.0) -> Translation:
+def copy_with_words(
+    segment: Segment, language: str = UNKNOWN_LANGUAGE, confidence: float | None = 1.0
+) -> Translation:
     """Return the translation of a segment that is copied, with its words: see `copy_segment`."""
-    words = (Word(*span, confidence, (span,)) for span in find_words(segment.full_text))
-    return replace(copy_segment(segment), confidence=confidence, words=tuple(words))
+    ends = list(accumulate(map(len, copy_signs(segment, language)), initial=0))
+    _, origins = expand_slots(segment.text, segment.spans)
+    words = []
+    for begin, end in find_words(segment.text):
+        if ends[begin] < ends[end]:
+            source = bisect_left(origins, begin), bisect_left(origins, end)
+            words.append(Word(ends[begin], ends[end], confidence, (source,)))
+    copied = copy_segment(segment, language)
+    return replace(copied, confidence=confidence, words=tuple(words))

@@ -20,7 +20,7 @@ from nmt.errors import UserError
 from nmt.inference.carrying import needs_alignment
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
-from nmt.inference.sentence_reading import SentenceReader, has_words
+from nmt.inference.sentence_reading import SentenceReader
 from nmt.inference.spelling import Speller, Spelling
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
@@ -32,7 +32,7 @@ from nmt.text.marked import MarkedText
 from nmt.text.scripts import UNKNOWN_LANGUAGE, character_ends
 from nmt.text.sentences import CLOSING, split_label, split_sentences
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import SLOTS, SlottedText, Span
+from nmt.text.spans import SLOTS, SlottedText, Span, has_letters_outside
 from nmt.text.tags import TaggedText, read_tags
 from nmt.text.terms import Glossary
 
@@ -341,7 +341,7 @@ class Segmenter:
             slotted = self._reader.insert_slots(part, part_spans)
             ids = self._encode(part, part_spans)
             begin += end
-            is_copied = not has_words(part, part_spans, self._reader.dates)
+            is_copied = not has_letters_outside(part, part_spans)
             if len(ids) <= room or is_copied:
                 yield space, slotted, ids, is_copied
                 continue

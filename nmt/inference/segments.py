@@ -20,7 +20,8 @@ from nmt.inference.spelling import Spelling
 from nmt.text.brackets import remove_brackets
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.dates import NO_DATES, DateWriter
-from nmt.text.final_marks import copy_final_marks, find_commas, replace_commas
+from nmt.text.final_marks import copy_final_marks, find_commas, localize_marks, replace_commas
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.spans import (
     SLOTS,
     Span,
@@ -44,7 +45,7 @@ class Segment:
     spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
     space: str = ""  # white space, and marks that are not translated, before it
     case: LetterCase = LetterCase.ORDINARY  # of the source
-    is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
+    is_copied: bool = False  # nothing but kept spans and marks: see `copy_segment`
     context_size: int = 0  # how many of the ids are of a context, or of a tag before it
     prefix: Prefix = NO_PREFIX  # what its translation begins with
     spelling: Spelling | None = None  # of the text, as its ids have it; None: the text itself
@@ -66,7 +67,7 @@ class Segment:
         """The text with its kept spans, as users see it."""
         return show_spans(self.text, self.spans)
 
-    @property
+    @cached_property
     def target_spans(self) -> tuple[str, ...]:
         """What translations have in place of the kept spans: these, with dates translated."""
         return tuple(map(self.dates.write, self.spans))
@@ -151,9 +152,22 @@ def show_spans(text: str, spans: Sequence[str]) -> str:
     return text.translate({ord(slot): span for slot, span in zip(SLOTS, spans, strict=False)})
 
 
-def copy_segment(segment: Segment) -> Translation:
-    """Return the translation of a segment that is copied: it costs no search and has no tokens."""
-    return Translation(segment.full_text, log_prob=0.0, score=0.0, tokens=())
+def copy_segment(segment: Segment, language: str = UNKNOWN_LANGUAGE) -> Translation:
+    """Return the translation of a segment that is copied: it costs no search and has no tokens.
+
+    Args:
+        segment: the segment.
+        language: BCP 47 tag of the translation, whose marks it gets.
+    """
+    text = "".join(copy_signs(segment, language))
+    return Translation(text, log_prob=0.0, score=0.0, tokens=())
+
+
+def copy_signs(segment: Segment, language: str) -> list[str]:
+    """Return what the copy of a segment has for each character of its text: see `copy_segment`."""
+    values = dict(zip(SLOTS, segment.target_spans, strict=False))
+    copied = [values.get(sign) or localize_marks(sign, language) for sign in segment.text]
+    return copied if any(copied) else list(segment.text)
 
 
 class SegmentWriter:

@@ -65,7 +65,7 @@ class SentenceReader:
             names are kept spans. None: not known.
         speller: of the model: signs that it cannot spell are kept spans.
         language: BCP 47 tag of the sentences. In German, capitals do not make a title.
-        dates: finds dates, which are kept spans, but not copied.
+        dates: finds dates, which are kept spans that translations write otherwise.
         takes_brackets: whether brackets that the model has not learned are taken out of sentences
             that are not copied.
     """
@@ -149,8 +149,10 @@ class SentenceReader:
         if case is not LetterCase.ORDINARY and len(text) == len(given):
             in_given_case = self.insert_slots(given, spans).values
             slotted = slotted._replace(values=in_given_case)
-        is_copied = not has_words(text, spans, self.dates)
         lacks_slots = len(spans) > len(self._slots) > 0
+        # A date without a slot is not translated: then the sentence is cut.
+        lacks_date = lacks_slots and bool(self.dates.find(slotted.text))
+        is_copied = not has_letters_outside(text, spans) and not lacks_date
         return ReadSentence(text, slotted, case, is_copied, lacks_slots=lacks_slots)
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
@@ -279,12 +281,6 @@ class SentenceReader:
         overlaps = make_overlap_test(stays)
         found = ((each.begin, each.end) for each in self._speller.find_short_forms(text))
         return [*stays, *(each for each in found if not overlaps(*each))]
-
-
-def has_words(text: str, spans: Sequence[Span], dates: DateWriter) -> bool:
-    """Whether a text has letters outside of spans that translations leave unchanged."""
-    values = ((span, text[slice(*span)]) for span in spans)
-    return has_letters_outside(text, [s for s, value in values if dates.write(value) == value])
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:

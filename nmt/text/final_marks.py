@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from nmt.text.marked import splice
-from nmt.text.scripts import is_unspaced_letter
+from nmt.text.scripts import (
+    UNKNOWN_LANGUAGE,
+    UNSPACED_SENTENCES,
+    is_right_to_left,
+    is_unspaced_letter,
+    primary_subtag,
+)
 from nmt.text.spans import ANY_SLOT
 
+_INVERTING = frozenset("es spa ast gl glg".split())  # languages with ¿ and ¡
+_HEBREW = frozenset("he heb iw yi yid".split())  # from right to left, with the marks . and ?
 OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"  # of scripts without "."
 ELLIPSIS = "…"
 CLAUSE_MARKS = ":;,"
@@ -126,3 +135,29 @@ def list_unusual_marks(sentence: str) -> set[str]:
     if _DASH.search(sentence):
         found.add(DASH)
     return found
+
+
+def localize_marks(text: str, language: str) -> str:
+    """Return a text with the marks of a language in place of others: "3?" of "¿3?" in English.
+
+    Args:
+        text: the text.
+        language: BCP 47 tag. Where it is unknown, all marks stay.
+    """
+    return text.translate(_list_foreign_marks(language))
+
+
+@cache
+def _list_foreign_marks(language: str) -> dict[int, str]:
+    """Return the marks that a language lacks, as a table of `str.translate`."""
+    code = primary_subtag(language)
+    marks: dict[str, str] = {}
+    if code == UNKNOWN_LANGUAGE:
+        return {}
+    if code not in _INVERTING:
+        marks |= {"¿": "", "¡": ""}
+    if code not in UNSPACED_SENTENCES:
+        marks |= {"。": ".", "｡": ".", "！": "!", "？": "?"}
+    if not is_right_to_left(language) or code in _HEBREW:
+        marks |= {"؟": "?", "۔": "."}
+    return str.maketrans(marks)

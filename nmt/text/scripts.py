@@ -13,8 +13,8 @@ PLAIN_WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"  # expression of a word without d
 POSSESSIVE = re.compile("['’]s$")
 # Languages without spaces between words: Chinese and Japanese, which have none between sentences
 # either, and Thai, Lao, Khmer, Burmese.
-_UNSPACED_SENTENCES = frozenset("zh zho cmn yue wuu nan lzh ja jpn".split())
-_UNSPACED_LANGUAGES = _UNSPACED_SENTENCES | {*"th tha lo lao km khm my mya".split()}
+UNSPACED_SENTENCES = frozenset("zh zho cmn yue wuu nan lzh ja jpn".split())
+_UNSPACED_LANGUAGES = UNSPACED_SENTENCES | {*"th tha lo lao km khm my mya".split()}
 # Languages and scripts that are written from right to left.
 _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     """ar ara arb arc ary arz apc azb bal ckb div dv fa fas glk he heb iw khw ks lrc mzn nqo per pes
@@ -109,7 +109,7 @@ def needs_space(left: str, right: str, language: str) -> bool:
     if code == UNKNOWN_LANGUAGE:
         return not _UNSPACED_CHARACTER.match(before) and not _UNSPACED_CHARACTER.match(after)
     # Foreign words are separated by spaces in every language.
-    return code not in _UNSPACED_SENTENCES or (before.isascii() and after.isascii())
+    return code not in UNSPACED_SENTENCES or (before.isascii() and after.isascii())
 
 
 def join_sentences(sentences: Iterable[str], language: str = UNKNOWN_LANGUAGE) -> str:

@@ -22,6 +22,8 @@ from nmt.inference.quality import QUALITY_FILE, StoredQuality, copy_with_words
 from nmt.inference.quality_model import Linear, QualityModel, sigmoid
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
+from nmt.text.dates import DateWriter
+from nmt.text.spans import SLOTS
 
 pytest_plugins = ("random_translator",)
 pytestmark = pytest.mark.xdist_group("translator")
@@ -111,6 +113,18 @@ def test_what_is_copied_is_certain() -> None:
         (0, 2, ((0, 2),)),
         (3, 4, ((3, 4),)),
     ]
+
+
+def test_words_of_a_copy_are_those_of_the_translation() -> None:
+    dates = DateWriter("es", "en")
+    spans = ("5 de mayo", "A b")
+    segment = Segment(NOTHING, f"¿{SLOTS[0]}, {SLOTS[1]}?", spans, is_copied=True, dates=dates)
+    copied = copy_with_words(segment, "en")
+    assert copied.text == "May 5, A b?"
+    assert [
+        (copied.text[word.begin : word.end], *(segment.full_text[slice(*s)] for s in word.sources))
+        for word in copied.words
+    ] == [("May 5", "5 de mayo"), (",", ","), ("A b", "A b"), ("?", "?")]
 
 
 def test_segments_count_by_their_tokens() -> None:

@@ -10,6 +10,7 @@ from nmt.text.final_marks import (
     copy_final_marks,
     find_commas,
     list_unusual_marks,
+    localize_marks,
     replace_commas,
     simplify_marks,
     split_final_marks,
@@ -108,3 +109,21 @@ def test_unusual_marks_are_listed() -> None:
     assert list_unusual_marks("Hola, Ana: ven; ya.") == set()
     assert list_unusual_marks("Él/ella, 1/2.") == {"/"}
     assert list_unusual_marks("1/2, c/ Mayor / Sol") == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("¡¿3?!", "en", "3?!"),
+        ("¡¿3?!", "es-MX", "¡¿3?!"),
+        ("¡3!", "gl", "¡3!"),
+        ("¡3!", "und", "¡3!"),
+        ("3。4！5？6｡", "en", "3.4!5?6."),
+        ("3。4！5？", "ja", "3。4！5？"),
+        ("3؟ 4۔", "en", "3? 4."),
+        ("3؟ 4۔", "he", "3? 4."),
+        ("3؟ 4۔", "fa", "3؟ 4۔"),
+    ],
+)
+def test_marks_are_those_of_a_language(text: str, language: str, expected: str) -> None:
+    assert localize_marks(text, language) == expected
