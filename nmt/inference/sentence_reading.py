@@ -16,6 +16,7 @@ from nmt.inference.spelling import Speller
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
+from nmt.text.marked import splice
 from nmt.text.measures import add_units
 from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
 from nmt.text.source_words import SourceWords
@@ -33,7 +34,7 @@ from nmt.text.terms import Glossary, TermMatch
 from nmt.text.words import find_words
 
 _BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
-_MASK = SLOTS[0]  # stands for each kept span while letter case is read
+_MASK = SLOTS[0]  # stands for each kept span and acronym while letter case is read
 # Punctuation that is the same in every language; other marks, such as ¿, are not copied.
 _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
 _MAX_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
@@ -130,7 +131,8 @@ class SentenceReader:
     def _read(self, text: str) -> ReadSentence:
         given, spans = text, self._find_kept(text)
         masked = keep_spans(text, spans, [_MASK] * len(spans))
-        case = recognize_case(masked.text)
+        acronyms = self._speller.find_acronyms(masked.text)
+        case = recognize_case(splice(masked.text, ((*span, _MASK) for span in acronyms)))
         if case is LetterCase.TITLE and (self._has_capital_nouns or self._has_names(masked.text)):
             case = LetterCase.ORDINARY
         # Where all words are capitalized, capitals do not tell names.

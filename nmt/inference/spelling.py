@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from nmt.text.final_marks import (
 from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
 from nmt.text.slashes import Slashes
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import ANY_SLOT
+from nmt.text.spans import ANY_SLOT, Span
 
 # Substitutes of signs that are missing from a vocabulary: their bytes mean nothing to a model.
 _SUBSTITUTES = {
@@ -130,6 +130,10 @@ class Speller:
     def find_short_forms(self, text: str) -> list[Replacement]:
         """Return the abbreviations and slashes of a sentence that are spelled as words."""
         return [*self._abbreviations.find(text), *self._slashes.find(text)]
+
+    def find_acronyms(self, text: str) -> Iterator[Span]:
+        """Yield the abbreviations that have capitals in any text: see `Abbreviations`."""
+        return self._abbreviations.find_acronyms(text)
 
     def make_word_test(self, text: str) -> Callable[[int, int], bool]:
         """Return whether characters [begin, end) of a text are a known word or a short form.

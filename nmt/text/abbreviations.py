@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from nmt.text.scripts import PLAIN_WORD, primary_subtag
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import ANY_SLOT, SLOTS
+from nmt.text.spans import ANY_SLOT, SLOTS, Span
 
 _FILE = Path(__file__).with_name("abbreviations.tsv")
 MIN_COUNT = 10  # occurrences of words that are read; rarer ones are seldom translated well
@@ -72,6 +72,7 @@ class Abbreviations:
         code = primary_subtag(language)
         # First letters in lower case -> abbreviations, the longest first.
         self._entries: dict[str, list[tuple[re.Pattern[str], str]]] = {}
+        self._acronyms = set[str]()  # without spaces
         for entry in sorted(_read_table(), key=lambda entry: -len(entry.short)):
             if entry.language != code or words is None:
                 continue
@@ -80,6 +81,8 @@ class Abbreviations:
                 [first, *_] = _LETTERS.findall(entry.short.lower())
                 pattern = re.compile(_make_pattern(entry))
                 self._entries.setdefault(first, []).append((pattern, chosen))
+                if entry.short.isupper():
+                    self._acronyms.add("".join(entry.short.split()))
 
     def find(self, text: str) -> Iterator[Replacement]:
         """Yield the abbreviations of a sentence, in order.
@@ -99,6 +102,12 @@ class Abbreviations:
             elif end == len(text) and begin > 0 and text[end - 1] == "." != words[-1]:
                 words += "."
             yield Replacement(begin, end, words)
+
+    def find_acronyms(self, text: str) -> Iterator[Span]:
+        """Yield characters [begin, end) of abbreviations that have capitals in any text: EE. UU."""
+        for begin, end, _ in self._match(text):
+            if "".join(text[begin:end].split()) in self._acronyms:
+                yield begin, end
 
     def _match(self, text: str) -> Iterator[Replacement]:
         """Yield the abbreviations of a text, in order, and their words in the table."""

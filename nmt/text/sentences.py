@@ -276,9 +276,10 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) ->
         if match is None:
             continue
         after = line[match.end() : match.end() + _CONTEXT]
-        word = _WORD.search(after)
-        # As in "el presidente de EE. UU. Donald Trump".
-        continues = line.startswith("UU", end - 2) and word is not None and is_name(word[0])
+        words = _WORD.findall(after)[:2]
+        # As in "el presidente de EE. UU. Donald Trump", and in a text in capitals.
+        goes_on = any(map(is_name, words[:1])) or " ".join(words).isupper()
+        continues = line.startswith("UU", end - 2) and goes_on
         if _first_letter(after).isupper() and not continues:
             yield match.end()
     for match in _QUOTED_DOT.finditer(line):

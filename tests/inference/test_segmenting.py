@@ -484,6 +484,18 @@ def test_a_date_with_a_term_is_none(slotted: Tokenizer) -> None:
     assert alone.target_spans == alone.spans
 
 
+def test_an_abbreviation_in_capitals_does_not_make_a_text_in_capitals(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys(["estados", "unidos", "departamento"], 50))
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    for text in ("EE. UU.", "EEUU", "EE.UU.: 5", "«EE. UU.»", "5 EEUU"):
+        segment, *_ = segmenter.segment(text).segments
+        assert segment.case is LetterCase.ORDINARY
+        assert "Estados Unidos" in segment.spelled_text
+    for text in ("SOY DE EE. UU.", "EE. UU. ES GRANDE", "DEPTO.", "EEUU: DEPARTAMENTO"):
+        *_, segment = segmenter.segment(text).segments
+        assert segment.case is LetterCase.UPPER
+
+
 def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:
     words = SourceWords(dict.fromkeys(["juan", "carlos", "hoy", "hace", "mucho", "frío"], 50))
     segmenter = Segmenter(slotted, 63, words=words)

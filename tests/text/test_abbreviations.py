@@ -93,3 +93,8 @@ def test_the_table_is_complete_and_has_no_line_twice() -> None:
         [found] = Abbreviations(entry.language, every).find(text)
         assert text[found.begin : found.end].strip() == entry.short
         assert found.text.lower() == entry.words.lower().split("|")[0]
+
+
+def test_acronyms_have_capitals_in_any_text() -> None:
+    acronyms = Abbreviations("es", SourceWords(WORDS)).find_acronyms("LA SRA. RUIZ, EE. UU. Y EEUU")
+    assert list(acronyms) == [(14, 21), (24, 28)]

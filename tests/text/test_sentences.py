@@ -40,6 +40,7 @@ SPANISH = [
     "Frutas, etc. y verduras.",
     "Vive en EE. UU. |Su hermano no.",
     "El presidente de EE. UU. Donald Trump habló.",
+    "SOY DE EE. UU. Y DE MÉXICO. |NO VIENE. |Ella no.",
     "Llegó el 3 de ene. de 2024. |Se fue el 4 sept. 2024 a Roma. |Volvió.",
     "Voy a casa 😢 |Estoy mal",
     "Sí 😀🙏 |¿Y tú? |Bien 😀 y tú 😀",
