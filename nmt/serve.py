@@ -36,7 +36,6 @@ _MINIMUM_1 = (
     "max_documents",
     "document_timeout_s",
 )
-_WARM_UP = "Hola."  # the first search of a process is the slowest one
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -173,7 +172,7 @@ def read_limits(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def load_translator(arguments: argparse.Namespace, run_folder: RunFolder) -> SegmentTranslator:
-    """Load the run and its glossaries, and make the first search, or load the attention.
+    """Load the run and its glossaries, and make the first search, and load the attention of Keras.
 
     Raises:
         UserError: the run or a glossary is damaged, or the engine cannot run it.
@@ -187,10 +186,10 @@ def load_translator(arguments: argparse.Namespace, run_folder: RunFolder) -> Seg
         glossaries = read_glossaries(arguments.glossaries, run_folder.config.data.languages)
     translator = Translator.load(run_folder, **engine_options(arguments))
     segment_translator = SegmentTranslator(translator, glossaries)
+    # The first search of a process is the slowest one.
+    segment_translator.hypotheses([segment_translator.test_segment])
     if translator.engine.keras_engine is not None:
         segment_translator.load_attention()
-    else:
-        translator.translate([_WARM_UP])
     return segment_translator
 
 

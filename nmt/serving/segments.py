@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation
 
 _NO_QUALITY = f"the run has no {QUALITY_FILE}: create it with python -m nmt.inspect quality"
-_WARM_UP = "a"  # any text compiles the search; a short one does it fast
 
 
 class SentenceSpan(NamedTuple):
@@ -64,6 +63,8 @@ class SegmentTranslator:
         self.has_attention = translator.engines.has_keras
         self.attention = translator.attention
         self.begin_document = translator.begin_document
+        # A short sentence that is searched, not copied, whatever the languages of the run.
+        self.test_segment = Segment(translator.tokenizer.encode(["a"])[0], "a")
         self._explainer: ChoiceExplainer | None = None
         self._segmenter = translator.segmenter
         self._keras_engine = translator.keras_engine
@@ -116,8 +117,8 @@ class SegmentTranslator:
         Raises:
             UserError: the engine has no attention.
         """
-        self._keras_engine("attention")
-        self.attention(_WARM_UP)
+        ids = [self.test_segment.ids]
+        self._keras_engine("attention").attention(ids, ids)
 
     def explain(
         self, text: SegmentedText, number: int, prefix: str, words: Sequence[str]

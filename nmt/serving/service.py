@@ -40,7 +40,6 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.serving.segments import SegmentTranslator
     from nmt.text.terms import Glossary
 
-_HEALTH_TEXT = "a"
 _log = logging.getLogger(__name__)
 
 
@@ -73,9 +72,9 @@ class Service:
             observe=metrics.batch_segments.observe,
         )
         metrics.queue_work.set_function(lambda: self._waiting)
-        segments = [Item(segment) for segment in translator.segment(_HEALTH_TEXT).segments]
         options = self._search_options(SearchRequest())
-        self._health = HealthCheck(self.batcher, segments, options, limits.health_s)
+        items = [Item(translator.test_segment)]
+        self._health = HealthCheck(self.batcher, items, options, limits.health_s)
 
     @property
     def _waiting(self) -> int:

@@ -21,6 +21,12 @@ class WordTranslator:
     has_attention = True
     glossaries: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def test_segment(self) -> Any:
+        from nmt.inference.segments import Segment
+
+        return Segment(np.zeros(1, np.int32), "a")
+
     def segment(self, text: str, *_: object) -> Any:
         from nmt.inference.segments import Segment, SegmentedText
 

@@ -77,6 +77,7 @@ class FakeTranslator:
 
     def __init__(self) -> None:
         self.decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
+        self.test_segment = Segment(np.zeros(1, np.int32), "a")
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
         self.asked: list[tuple[str, str, int]] = []  # alternatives: sentence, prefix, count
         self.segmented: list[str] = []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import SMALL, Letters, transformer
+from fake_service import serving
 
 from nmt import Translator
 from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation, Reason
@@ -71,6 +74,34 @@ def test_white_space_between_sentences_is_kept() -> None:
     assert joined == translator.hypotheses([source])[0][0]
     assert joined.text.count("\n") == 3
     assert served.attention("hola\nadios", joined) is None
+
+
+def test_what_checks_health_and_warms_up_is_searched() -> None:
+    engine = KerasEngine(transformer(vocabulary_size=Letters.vocabulary_size, **SMALL))
+    translator = Translator(Engines(engine), Letters(), BEAM, languages=("zh", "en"))
+    served = SegmentTranslator(translator)
+    assert served.segment("a").segments[0].is_copied
+    with serving(served) as running:
+        assert running.ask("GET", "/healthz").status == 200
+    assert engine.programs
+    attended: list[list[int]] = []
+    compute = engine.attention
+
+    def attention(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]) -> Any:
+        attended.extend(ids.tolist() for ids in [*sources, *targets])
+        return compute(sources, targets)
+
+    engine.attention = attention  # type: ignore[method-assign]
+    served.load_attention()
+    assert attended == [[4], [4]]
+
+
+def test_a_service_that_cannot_search_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = KerasEngine(transformer(vocabulary_size=Letters.vocabulary_size, **SMALL))
+    served = SegmentTranslator(Translator(Engines(engine), Letters(), GREEDY))
+    monkeypatch.setattr(engine, "search", None)
+    with serving(served) as running:
+        assert running.ask("GET", "/healthz").status == 503
 
 
 def test_confidence_is_that_of_the_translator() -> None:
