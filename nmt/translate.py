@@ -121,13 +121,15 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         help="no sequence of N tokens occurs twice in a translation; 0: any may (default: the "
         "run's; if that is 0, translations that loop are searched again)",
     )
-    search.add_argument("--prefix", default="", help="text that every translation begins with")
+    search.add_argument(
+        "--prefix", default="", help="text that every searched translation begins with"
+    )
     search.add_argument(
         "--nbest",
         type=positive_int,
         default=1,
         metavar="N",
-        help="print N translations per sentence",
+        help="print N translations per sentence; a line that has fewer repeats its last one",
     )
     search.add_argument(
         "--scores", action="store_true", help="print score and log-probability before the text"
@@ -368,11 +370,8 @@ def format_texts(
     arguments: argparse.Namespace, translations: Sequence[Sequence[Translation]]
 ) -> list[str]:
     """Return the output of each text."""
-    keeps_lines = bool(arguments.sentences)
-    return [
-        "\n".join(format_lines(hypotheses[: arguments.nbest], arguments.scores, keeps_lines))
-        for hypotheses in translations
-    ]
+    options = arguments.scores, bool(arguments.sentences), arguments.nbest
+    return ["\n".join(format_lines(hypotheses, *options)) for hypotheses in translations]
 
 
 def draw_attention(

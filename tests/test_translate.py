@@ -130,14 +130,26 @@ def test_translate_a_file_with_scores_and_alternatives(
     path.write_text("Hoy hace frío.\n\nSí.\n", encoding="utf-8")
     options = ("--run", tiny_run, "--nbest", "3", "--scores")
     rows = [line.split("\t") for line in translated(capsys, "--file", path, *options).splitlines()]
-    assert len(rows) == 3 + 1 + 3
+    assert len(rows) == 3 * 3, "an empty line has only one: it is repeated"
     assert all(len(row) == 3 for row in rows)
-    assert rows[3] == ["0.0000", "0.0000", ""]
+    assert rows[3:6] == [["0.0000", "0.0000", ""]] * 3
     scores = [float(row[0]) for row in rows[:3]]
     assert scores == sorted(scores, reverse=True)
     greedy = translated(capsys, "--run", tiny_run, "--beam", "1", "Sí.", "--scores")
     score, log_prob, _ = greedy.split("\t")
     assert score == log_prob
+
+
+def test_each_line_of_a_file_gives_as_many_translations(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("12\nHoy hace frío.\n😀\n\n", encoding="utf-8")
+    for options in (["--nbest", "2"], ["--nbest", "2", "--sample"], ["--nbest", "2", "--mbr", "2"]):
+        lines = translated(capsys, "--run", tiny_run, *options, "--file", path).split("\n")
+        assert len(lines) == 2 * 4 + 1
+        assert [*lines[:2], *lines[4:]] == ["12", "12", "😀", "😀", "", "", ""]
+    assert translated(capsys, "--run", tiny_run, "--nbest", "2", "12") == "12\n"
 
 
 def test_line_breaks_of_an_argument_come_back_and_a_line_of_a_file_stays_one(

@@ -103,7 +103,7 @@ def group_arriving(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str
 
 
 def format_lines(
-    translations: Sequence[Translation], with_scores: bool, keeps_lines: bool
+    translations: Sequence[Translation], with_scores: bool, keeps_lines: bool, count: int = 1
 ) -> list[str]:
     """Return the output of one text, an item per translation; an empty text has one, too.
 
@@ -111,16 +111,16 @@ def format_lines(
         translations: of the text, best first.
         with_scores: whether score and log-probability come before the text.
         keeps_lines: whether a translation keeps its line breaks; otherwise it is one line.
+        count: most translations. Of a line there are as many in any case, so that the output can be
+            matched to the input: the last one is repeated.
     """
-    texts = [
-        translation.text
-        if keeps_lines
-        else join_lines(translation.text, keeps_tabs=not with_scores)
-        for translation in translations
-    ]
-    if not with_scores:
-        return texts
-    return [
-        f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{text}"
-        for translation, text in zip(translations, texts, strict=True)
-    ]
+    lines = []
+    for translation in translations[:count]:
+        text = translation.text
+        if not keeps_lines:
+            text = join_lines(text, keeps_tabs=not with_scores)
+        if with_scores:
+            text = f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{text}"
+        lines.append(text)
+    repeated = [] if keeps_lines else lines[-1:] * (count - len(lines))
+    return lines + repeated

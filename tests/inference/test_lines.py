@@ -210,3 +210,10 @@ def test_what_goes_wrong_while_reading_is_raised_behind_what_was_read() -> None:
     with pytest.raises(OSError, match="the disk is gone"):
         outputs.extend(line for group in groups for line in group)
     assert outputs == ["one"]
+
+
+def test_a_line_has_as_many_translations_as_are_wanted() -> None:
+    translations = [Translation(text, log_prob=-1.0, score=-0.5, tokens=()) for text in "ab"]
+    assert format_lines(translations, with_scores=False, keeps_lines=False, count=1) == ["a"]
+    assert format_lines(translations, False, False, 4) == ["a", "b", "b", "b"]
+    assert format_lines(translations, False, True, 4) == ["a", "b"]
