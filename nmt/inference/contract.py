@@ -234,6 +234,11 @@ class Engine(Protocol):
     parallel: int
 
     @property
+    def can_align(self) -> bool:
+        """Whether the model has attention, which an ensemble lacks: see `align`."""
+        ...
+
+    @property
     def keras_engine(self) -> KerasEngine | None:
         """The engine itself if it runs the Keras model, otherwise None."""
         ...
@@ -290,6 +295,6 @@ class Engine(Protocol):
             float32 [T, S] per pair, EOS last; rows sum to 1.
 
         Raises:
-            UserError: the model has no attention.
+            UserError: the engine cannot align.
         """
         ...

@@ -55,6 +55,7 @@ class CTranslate2Engine:
     """
 
     keras_engine = None
+    can_align = True
 
     def __init__(
         self,

@@ -56,6 +56,11 @@ class KerasEngine:
         return self
 
     @property
+    def can_align(self) -> bool:
+        """Whether the model has cross-attention."""
+        return any(kind.is_cross for kind in self.model.attention_kinds)
+
+    @property
     def programs(self) -> int:
         """Number of compiled searches, one per combination of `StaticOptions`."""
         return len(self._programs.compiled)
@@ -139,13 +144,13 @@ class KerasEngine:
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
         """Return how much target tokens are aligned to source tokens: see `Engine.align`."""
-        names = [kind.name for kind in self.model.attention_kinds if kind.is_cross]
-        if not names:
+        if not self.can_align:
             raise UserError(
                 "alignments need attention, which this model or ensemble lacks: give one run that "
                 "has it"
             )
-        layers = self._attention(*self._forced(sources, targets)[:2])[names[0]]
+        name = next(kind.name for kind in self.model.attention_kinds if kind.is_cross)
+        layers = self._attention(*self._forced(sources, targets)[:2])[name]
         weights = np.asarray(layers[self._aligner.choose_layer(len(layers))]).mean(1)  # [B, T, S]
         return [
             self._aligner.align(row[: len(target) + 1, : len(source) + 1], source, target)

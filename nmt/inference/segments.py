@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.placing import Placer
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
@@ -209,14 +208,11 @@ class SegmentWriter:
             if any(slot not in text for slot in SLOTS[: len(segment.spans)])
             or (segment.ellipses and not segment.has_commas_of(text))
         ]
-        aligned: list[np.ndarray | None] = [None] * len(pairs)
-        for number, weights in zip(
-            lacking, _align(engine, [pairs[i] for i in lacking]), strict=True
-        ):
-            aligned[number] = weights
+        alignments = align_outputs(engine, [pairs[i] for i in lacking])
+        aligned = {} if alignments is None else dict(zip(lacking, alignments, strict=True))
         translations = iter(
-            self._write(segment, hypothesis, text, weights)
-            for (segment, hypothesis), text, weights in zip(pairs, texts, aligned, strict=True)
+            self._write(*pair, text, aligned.get(number))
+            for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
         )
         return [[next(translations) for _ in hypotheses] for hypotheses in outputs]
 
@@ -315,15 +311,12 @@ def _write_ellipses(segment: Segment, text: str, placer: Placer | None) -> str:
     return replace_commas(text, {at: mark for at, mark in places.items() if at >= begin})
 
 
-def _align(
-    engine: Engine | None, pairs: Sequence[tuple[Segment, Hypothesis]]
-) -> Sequence[np.ndarray | None]:
+def align_outputs(
+    engine: Engine | None, outputs: Sequence[tuple[Segment, Hypothesis | Translation]]
+) -> list[np.ndarray] | None:
     """Return the alignment of each output to its segment, float32 [T, S]; None: it is unknown."""
-    if not pairs or engine is None or not hasattr(engine, "align"):
-        return [None] * len(pairs)
-    sources = [segment.ids for segment, _ in pairs]
-    targets = [np.asarray(hypothesis.tokens[:-1], np.int32) for _, hypothesis in pairs]
-    try:
-        return engine.align(sources, targets)
-    except UserError:  # without attention: an ensemble
-        return [None] * len(pairs)
+    if not outputs or engine is None or not engine.can_align:
+        return None
+    sources = [segment.ids for segment, _ in outputs]
+    targets = [np.asarray(output.tokens[:-1], np.int32) for _, output in outputs]
+    return engine.align(sources, targets)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import UserError
 from nmt.inference.alignment import (
     expand_slots,
     map_chars_to_tokens,
@@ -20,7 +19,7 @@ from nmt.inference.alignment import (
 )
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment, SegmentedText
+from nmt.inference.segments import Segment, SegmentedText, align_outputs
 from nmt.text.spans import SLOTS, Span, find_spans
 from nmt.text.words import assign_to_words, find_words
 
@@ -59,11 +58,8 @@ def add_words(
         for segment, alternatives in zip(segments, translations, strict=True)
         for translation in alternatives
     ]
-    sources = [segment.ids for segment, _ in pairs]
-    targets = [np.asarray(translation.tokens[:-1], np.int32) for _, translation in pairs]
-    try:
-        alignments = engine.align(sources, targets)
-    except UserError:  # without attention: an ensemble
+    alignments = align_outputs(engine, pairs)
+    if alignments is None:
         return [list(alternatives) for alternatives in translations]
     linked = iter(
         replace(

@@ -63,6 +63,7 @@ class Table:
     max_length = 16
     parallel = 1
     keras_engine = None
+    can_align = True
 
     def log_prob(self, before: int, token: int) -> float:
         likely = FOLLOWING.get(PIECES[before], {"</s>": 1.0})

@@ -38,6 +38,7 @@ class Rewriting:
     max_length = 64
     parallel = 1
     keras_engine = None
+    can_align = True
 
     def __init__(self, tokenizer: Tokenizer, rewrite: Callable[[str], str]) -> None:
         self.tokenizer, self.rewrite = tokenizer, rewrite
@@ -84,6 +85,8 @@ class Rewriting:
 
 class Unaligned(Rewriting):
     """An engine without attention."""
+
+    can_align = False
 
     def align(self, sources: Any, targets: Any) -> list[np.ndarray]:
         raise UserError("no attention")
@@ -509,3 +512,14 @@ def test_a_complete_word_is_not_continued_if_another_hypothesis_leaves_it(
         begun = translator.pipeline.begin_with(segment, prefix)
         [[translation]] = translator.pipeline.search_segments([begun], SearchRequest(2))
         assert translation.text == expected
+
+
+def test_an_error_of_an_alignment_is_raised(tokenizer: Tokenizer) -> None:
+    class Failing(Rewriting):
+        def align(self, sources: Any, targets: Any) -> list[np.ndarray]:
+            raise UserError("too many tokens")
+
+    translator, _ = translator_of(tokenizer, lambda text: text.replace(A, ""), Failing)
+    for request in (SearchRequest(), SearchRequest(words=True)):
+        with pytest.raises(UserError, match="too many tokens"):
+            translator.run(["tengo 12."], request)

@@ -37,6 +37,7 @@ class Foreign:
     max_length = 64
     parallel = 1
     keras_engine: KerasEngine | None = None
+    can_align = True
 
     def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         return isinstance(options, BeamOptions) and not options.coverage_penalty
@@ -347,6 +348,8 @@ def test_words_are_returned_only_if_they_are_requested(slotted: Tokenizer) -> No
 
 class Unaligned(Recording):
     """An engine like an ensemble."""
+
+    can_align = False
 
     def align(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]

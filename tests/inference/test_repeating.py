@@ -33,6 +33,7 @@ class Looping:
     max_length = 64
     parallel = 1
     keras_engine: KerasEngine | None = None
+    can_align = True
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, list[list[int]], list[int], Any]] = []

@@ -58,6 +58,7 @@ class WordByWord:
     max_length = 64
     parallel = 1
     keras_engine = None
+    can_align = True
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
