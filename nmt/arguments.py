@@ -221,6 +221,9 @@ def check_document(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"--encoding cannot be given for {arguments.file}: its format names its encoding"
         )
+    is_terminal = arguments.output is None and sys.stdout is not None and sys.stdout.isatty()
+    if is_terminal and input_format(arguments) == "office":
+        raise UserError(f"{arguments.file} becomes a binary file: give --output FILE")
     for option, value in only_for_lines.items():
         if value:
             raise UserError(

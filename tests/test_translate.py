@@ -489,6 +489,19 @@ def test_documents_in_no_format_are_refused(
     assert f"{name} would be damaged as lines of text" in capsys.readouterr().err
 
 
+def test_a_binary_document_is_not_written_to_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "letter.docx"
+    path.touch()
+    words = ["--file", str(path)]
+    translate.check(translate.make_parser().parse_args(words))  # to a pipe
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(UserError, match=r"letter\.docx becomes a binary file: give --output FILE"):
+        translate.check(translate.make_parser().parse_args(words))
+    translate.check(translate.make_parser().parse_args([*words, "--output", f"{path}.en"]))
+
+
 def test_translate_says_it_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = command("nmt.translate", "--file", "missing.txt", cwd=tmp_path)
     assert "missing.txt does not exist" in one_line_error(done)
