@@ -17,8 +17,10 @@ def read_glossaries(folder: Path, languages: tuple[str, str]) -> dict[str, Gloss
     """Return the glossaries of a folder, by file name without its ending.
 
     Raises:
-        UserError: the folder holds no glossary, or an invalid one.
+        UserError: the folder is missing, or holds no glossary, or an invalid one.
     """
+    if not folder.is_dir():
+        raise UserError(f"--glossaries {folder} is not a folder: name one with files *{_ENDING}")
     paths = sorted(folder.glob(f"*{_ENDING}"))
     if not paths:
         raise UserError(f"{folder} has no glossary: put files *{_ENDING} there")

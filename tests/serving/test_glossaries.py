@@ -75,3 +75,6 @@ def test_glossaries_are_the_tables_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "law.tsv").unlink()
     with pytest.raises(UserError, match=r"has no glossary: put files \*\.tsv there"):
         read_glossaries(tmp_path, ("es", "en"))
+    for path in (tmp_path / "notes.txt", tmp_path / "missing"):
+        with pytest.raises(UserError, match=f"--glossaries {path} is not a folder: name one"):
+            read_glossaries(path, ("es", "en"))
