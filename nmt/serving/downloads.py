@@ -37,6 +37,7 @@ _MEDIA_TYPES = {
 }
 # Of documents whose name does not tell it.
 _EXTENSIONS = {"text": ".txt", "lines": ".txt", "html": ".html", "markdown": ".md", "po": ".po"}
+_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]*")
 _LONGEST = 100  # characters of a name without its ending
 _UNSAFE = re.compile(r'[<>:"|?*\\/%]')
 
@@ -50,9 +51,11 @@ def name_download(name: str, format_name: str, language: str) -> tuple[str, str]
         language: BCP 47 tag of the translation, which is inserted before the ending.
     """
     path = PurePosixPath(_make_safe(name.replace("\\", "/").rpartition("/")[2]))
-    suffix = path.suffix if path.suffix.lower() in _MEDIA_TYPES else ""
+    extension = _EXTENSIONS.get(format_name, "")
+    is_kept = not extension and _ENDING.fullmatch(path.suffix)
+    suffix = path.suffix if is_kept or path.suffix.lower() in _MEDIA_TYPES else ""
     stem = path.name.removesuffix(suffix) if suffix else path.name
-    suffix = suffix or _EXTENSIONS.get(format_name, "")
+    suffix = suffix or extension
     media_type = _MEDIA_TYPES.get(suffix.lower(), _UNKNOWN)
     return f"{stem[:_LONGEST] or 'document'}.{_make_safe(language)}{suffix}", media_type
 
