@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from nmt.documents.html_tokens import unescape
+from nmt.text.final_marks import FINAL_MARKS
 from nmt.text.marked import Mark, MarkedText, MarkedTextBuilder, walk
 
 _LINE_LENGTH = 42  # characters that a viewer reads in one line
@@ -27,7 +28,7 @@ _PLACE = re.compile(
     r"(?=[^\s?!:;»])"
     rf"|(?<={_WIDE})(?<![「『（【])(?=[{_WIDE[1:-1]}])(?![、。，．！？」』）】ー・])"
 )
-_PUNCTUATION = tuple(".,;:!?…。、！？")
+_PUNCTUATION = tuple(FINAL_MARKS)
 _DASH = "[-–—]"
 _TIGHT_DASH = re.compile(rf"\s*{_DASH}(?![-\d\s])")
 # What a translation must not contain where signs cannot be escaped: the beginning of a tag, and

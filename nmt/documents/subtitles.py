@@ -18,9 +18,10 @@ from typing import NamedTuple
 from nmt.data.encodings import decode
 from nmt.data.languages import are_variants
 from nmt.documents.cues import Cue, CueGroup
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.html_tokens import unescape
 from nmt.errors import UserError
+from nmt.text.final_marks import ALL_STOPS
 from nmt.text.marked import MarkedText, has_letters, splice
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.sentences import split_sentences
@@ -45,7 +46,7 @@ _LEADING = re.compile(rf"(?:\s|{_OVERRIDE})*")  # alignment and style of the who
 _VOICE = re.compile(r"<v[.\s][^<>\r\n]*>")
 
 _CLOSING = "\"'”’»)]」』"
-_END_MARKS = tuple(".!?…。！？")
+_END_MARKS = tuple(ALL_STOPS)
 _NEW_TURN = re.compile(r"[-–—](?![-\d])|[(\[♪♫#]")
 _LYRIC_END = tuple("♪♫#")
 _REMARK = re.compile(r"[(\[].*[)\]]\s*\Z", re.DOTALL)  # (door slams)
@@ -53,7 +54,7 @@ _BEFORE_LETTER = "\"'«“‘¿¡.… "
 _CONTEXT = 64  # characters around a line break that decide whether it ends a sentence
 
 
-class SubtitleDocument:
+class SubtitleDocument(Document):
     """The sentences of subtitles, and the file around them.
 
     Args:

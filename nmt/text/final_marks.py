@@ -22,12 +22,15 @@ from nmt.text.spans import ANY_SLOT
 
 _INVERTING = frozenset("es spa ast gl glg".split())  # languages with ¿ and ¡
 _HEBREW = frozenset("he heb iw yi yid".split())  # from right to left, with the marks . and ?
+STOPS = ".…!?"
 OTHER_STOPS = "。！？｡．؟۔।॥།።፧။។៕։"  # of scripts without "."
 ELLIPSIS = "…"
 CLAUSE_MARKS = ":;,"
+_OTHER_CLAUSE_MARKS = "：；，、،؛"
+ALL_STOPS = STOPS + OTHER_STOPS
+FINAL_MARKS = ALL_STOPS + CLAUSE_MARKS + _OTHER_CLAUSE_MARKS
 SLASH = "/"
 DASH = "—"
-_STOPS = ".…!?"
 _COMMA = re.compile(r"[,،、，](?!(?<=\d.)\d|\s?[\"“«„])")
 _CONTENT = re.compile(rf"\w|{ANY_SLOT}")
 _NEXT_WORD = re.compile(r"\s\w+")
@@ -36,7 +39,7 @@ _SLASH = re.compile(r"[^\W\d_]/[^\W\d_]")
 _DASH = re.compile(r"\s[—–―-]\s|\w[—–―]|[—–―]\w")
 _GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff];$")
 # What ends a translation that gets no other mark: marks of other scripts, or one in a quotation.
-_ENDED = re.compile(rf"[{OTHER_STOPS}：；，、،؛]$|[.!?…][\"'”’»)\]]+$")
+_ENDED = re.compile(rf"[{OTHER_STOPS}{_OTHER_CLAUSE_MARKS}]$|[.!?…][\"'”’»)\]]+$")
 # The dot of these stays before a colon.
 _ABBREVIATION = re.compile(r"(?:\b\w\.\s?\w|\b(?:etc|Inc|Ltd|Jr|Dr|Mr|Mrs))\.$")
 
@@ -48,7 +51,7 @@ def split_final_marks(text: str) -> tuple[str, str]:
     The dot of an abbreviation before "?" or "!" is not split off. Texts without words, and those in
     scripts without spaces, which have other marks, are not split.
     """
-    rest = text[:-1] if text[-1:] in CLAUSE_MARKS else text.rstrip(_STOPS)
+    rest = text[:-1] if text[-1:] in CLAUSE_MARKS else text.rstrip(STOPS)
     marks = text[len(rest) :]
     if marks[:1] == "." and marks[1:2] not in ("", "."):
         rest, marks = rest + ".", marks[1:]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from nmt.text.dates import is_short_month
-from nmt.text.final_marks import OTHER_STOPS
+from nmt.text.final_marks import OTHER_STOPS, STOPS
 from nmt.text.names import is_name
 from nmt.text.scripts import has_capital_nouns, primary_subtag
 from nmt.text.spans import find_spans, make_kept_test
@@ -64,7 +64,7 @@ _AFTER_FACE = re.compile(  # a face, a hand or an emoticon, after a word
     r"(?<=[^\W\d_]) (?:[\U0001f600-\U0001f64f\U0001f910-\U0001f92f\U0001f970-\U0001f97a"
     r"\U0001f44b-\U0001f450\U0001f3fb-\U0001f3ff]+|[:;]'?-?[()]) (?=[¿¡]?[A-ZÀ-ÖØ-Þ])"
 )
-_FINAL = (".", "!", "?", "…")  # marks
+_FINAL = tuple(STOPS)
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.

@@ -262,6 +262,11 @@ def test_sentences_of_lines_stay_on_their_lines() -> None:
     assert fill(cues(text), translation) == ["She left and was gone.\nAna came."]
 
 
+@pytest.mark.parametrize("text", ["هل تأتي؟\nنعم يا صديقي", "क्या तुम आओगे।\nहाँ मेरे दोस्त"])
+def test_sentences_end_with_the_marks_of_their_script(text: str) -> None:
+    assert segments(text) == [text.replace("\n", BREAK)]
+
+
 def test_space_after_a_line_break_is_no_word() -> None:
     text = cues("Ella se fue.\nVivo en\nesta casa.")
     (segment,) = read(text).segments
