@@ -93,7 +93,9 @@ class RequestMiddleware:
             raise HTTPException(403, "pages of other sites may not send documents")
         client = scope["client"][0] if scope.get("client") else ""
         if client in self._senders:
-            raise unavailable("one document at a time: wait for the answer to your other one")
+            raise unavailable(
+                "one document at a time: wait until the other one from your address is translated"
+            )
         if len(self._senders) >= self._limits.max_documents:
             raise unavailable(f"{len(self._senders):,} documents are translated: try again soon")
         self._senders.add(client)
