@@ -16,7 +16,7 @@ from typing import NamedTuple
 import yaml
 
 from nmt.data.encodings import decode
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, is_message_format, mark_plain, splice
 from nmt.text.scripts import UNKNOWN_LANGUAGE
@@ -74,7 +74,7 @@ class _String(NamedTuple):
     is_locale: bool = False  # it names the language of the catalogue
 
 
-class CatalogDocument:
+class CatalogDocument(Document):
     """A catalogue.
 
     Args:
@@ -92,6 +92,7 @@ class CatalogDocument:
         self._language = language
         strings = _find_strings(text)
         self._locales = [each for each in strings if each.is_locale]
+        self.skipped = sum(is_message_format(each.value) for each in strings)
         self._strings = [
             each for each in strings if not each.is_locale and _is_translatable(each.value)
         ]

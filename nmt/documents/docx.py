@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from nmt.documents.docx_atoms import Atom, Piece, match_atoms, read_atoms
+from nmt.documents.formats import Document
 from nmt.documents.xml import Edits, Element, XmlText, escape, local_name
 from nmt.documents.xml_marks import Role, write_marks
 from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters
@@ -84,7 +85,7 @@ class _Paragraph:
         return before + write_marks(translation, tags, self.followed, write_text) + after
 
 
-class DocxPart:
+class DocxPart(Document):
     """Paragraphs of an XML document.
 
     Attributes:

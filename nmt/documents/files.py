@@ -118,7 +118,13 @@ def write_translated(
 
 def _warn(report: DocumentReport) -> None:
     """Warn, on standard error, about missing text and about elements that may have moved."""
-    if not report.segments:
+    if report.skipped:
+        print(
+            f"warning: {report.skipped:,} texts stay as they were, as they choose between texts "
+            "({n, plural, …}): translate them by hand",
+            file=sys.stderr,
+        )
+    elif not report.segments:
         print(
             "warning: the document has no text to translate, or all of it is translated: it is "
             "written as it is",

@@ -28,9 +28,11 @@ class Document(Protocol):
 
     Attributes:
         segments: texts to translate, such as paragraphs, in the order of the document.
+        skipped: number of texts that stay, as they choose between texts in ICU's message format.
     """
 
     segments: Sequence[MarkedText]
+    skipped: int = 0
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the document with translations in place of its segments.

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.data.encodings import decode
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.html_attributes import (
     Attribute,
     find_attributes,
@@ -77,7 +77,7 @@ class _Inline:
     elements: list[_Element]
 
 
-class HtmlDocument:
+class HtmlDocument(Document):
     """A page.
 
     Args:

@@ -16,7 +16,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from nmt.data.encodings import decode
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.markdown_inline import Element, Reader, Writer, replace_alt
 from nmt.documents.markdown_parser import Item, MarkdownParser, describe
 from nmt.text.marked import MarkedText, has_letters, mark_plain, splice
@@ -42,7 +42,7 @@ class _Passage(NamedTuple):
     is_cell: bool = False
 
 
-class MarkdownDocument:
+class MarkdownDocument(Document):
     """A document.
 
     Args:

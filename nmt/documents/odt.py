@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from lxml import etree
 
+from nmt.documents.formats import Document
 from nmt.documents.xml import Edits, Element, XmlText, get_attribute, local_name
 from nmt.documents.xml_marks import Inline, Role, Segment, read_segment
 from nmt.text.marked import MarkedText, has_letters, has_only_symbols
@@ -39,7 +40,7 @@ _PAIRED |= {"toc-mark", "user-index-mark", "alphabetical-index-mark"}
 _KEYS = (f"{{{_TEXT}}}name", f"{{{_TEXT}}}id", f"{{{_TEXT}}}change-id")
 
 
-class OdtPart:
+class OdtPart(Document):
     """Paragraphs and headings of an XML document.
 
     Attributes:

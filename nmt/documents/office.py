@@ -46,7 +46,7 @@ _NAME_IS_UTF8 = 0x800
 _IS_ENCRYPTED = 0x1
 
 
-class OfficeDocument:
+class OfficeDocument(Document):
     """The paragraphs of a package of XML documents.
 
     Attributes:

@@ -14,7 +14,7 @@ import polib
 
 from nmt.data.bilingual import CHARSET, LINE_ENDS, decode_po, parse_po
 from nmt.data.languages import covers_tag
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, is_message_format, mark_plain
 from nmt.text.spans import find_spans, keep_spans, make_kept_test, restore_spans
@@ -62,7 +62,7 @@ class _Message(NamedTuple):
     is_fuzzy: bool
 
 
-class PoDocument:
+class PoDocument(Document):
     """A catalogue.
 
     A translation that equals its source is left out: gettext shows the source then.
@@ -109,7 +109,11 @@ class PoDocument:
                 texts = [entry.msgid_plural]
             else:
                 texts = [entry.msgid, entry.msgid_plural]
-            if has_letters("".join(texts)) and not is_message_format(entry.msgid):
+            if not has_letters("".join(texts)):
+                continue
+            if is_message_format(entry.msgid):
+                self.skipped += 1
+            else:
                 count = forms if has_plural else 0
                 yield _Message(begin, tuple(texts), kept, count, entry.fuzzy)
 

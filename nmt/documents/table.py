@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from nmt.data.columns import list_names
 from nmt.data.encodings import decode
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import (
     MarkedText,
@@ -41,7 +41,7 @@ class _Cell(NamedTuple):
     is_quoted: bool
 
 
-class TableDocument:
+class TableDocument(Document):
     """A table.
 
     Args:
@@ -64,7 +64,9 @@ class TableDocument:
         indices, has_header = _find_columns([cell.value for cell in first], columns)
         body = rows if has_header else chain([first], rows)
         chosen = (row[index] for row in body for index in indices if index < len(row))
-        self._cells = [cell for cell in chosen if _is_translatable(cell.value)]
+        texts = [cell for cell in chosen if has_letters(cell.value) and cell.value[0] != "="]
+        self._cells = [cell for cell in texts if not is_message_format(cell.value)]
+        self.skipped = len(texts) - len(self._cells)
         self.segments: Sequence[MarkedText] = [mark_plain(cell.value) for cell in self._cells]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
@@ -191,11 +193,6 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
                 f"(or numbers from 1 to {len(names)})"
             )
     return sorted(indices), has_header
-
-
-def _is_translatable(value: str) -> bool:
-    """Whether a cell is a text and no formula."""
-    return has_letters(value) and not value.startswith("=") and not is_message_format(value)
 
 
 def extract(data: bytes, options: DocumentOptions) -> TableDocument:

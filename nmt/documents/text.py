@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nmt.data.encodings import decode
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.text.marked import MarkedText, mark_plain, splice
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
@@ -24,7 +24,7 @@ _SPACES = re.compile(r"\s+")  # a tab stays: it separates columns
 _NARROWEST = 40  # characters: text is wrapped at this width or a larger one
 
 
-class TextDocument:
+class TextDocument(Document):
     """Paragraphs, and the white space around them; lines of a paragraph are joined."""
 
     def __init__(self, data: bytes) -> None:
@@ -55,10 +55,8 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
     A line that ends although the next word had room ends a paragraph, too, if a new one may begin
     there: the lines of an address, of the head of an e-mail or of a recipe.
     """
-    for begin, end in _find_blocks(text):
-        lines = [match.span() for match in _LINE.finditer(text, begin, end) if match[0]]
-        line_begin = max(text.rfind("\n", 0, begin), text.rfind("\r", 0, begin)) + 1
-        lines[0] = line_begin, lines[0][1]  # with its indentation
+    for line_begin, begin, end in _find_blocks(text):
+        lines = [match.span() for match in _LINE.finditer(text, line_begin, end) if match[0]]
         contents = [text[first:last].rstrip() for first, last in lines]
         # A line of one long word, such as an address, cannot be wrapped.
         wrapped = [line for line in contents if " " in line[_measure_indent(line) :]]
@@ -74,9 +72,12 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _find_blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the characters [begin, end) of lines between blank ones, rules and marks of lists."""
-    begin = end = depth = 0
+def _find_blocks(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield lines between blank ones, rules and marks of lists.
+
+    Of each block: where its first line begins, and the characters [begin, end) of its text.
+    """
+    line_begin = begin = end = depth = 0
     for match in _LINE.finditer(text):
         indent = _measure_indent(match[0])
         content = match[0][indent:].rstrip()
@@ -84,14 +85,15 @@ def _find_blocks(text: str) -> Iterator[tuple[int, int]]:
         quotes = match[0].count(">", 0, indent)
         continues = is_text and quotes == depth and not _MARK.match(content)
         if begin < end and not continues:
-            yield begin, end
+            yield line_begin, begin, end
             begin = end
         if is_text:
-            begin = begin if begin < end else match.start() + indent
+            if begin == end:
+                line_begin, begin = match.start(), match.start() + indent
             end = match.start() + indent + len(content)
             depth = quotes
     if begin < end:
-        yield begin, end
+        yield line_begin, begin, end
 
 
 def _measure_indent(line: str) -> int:

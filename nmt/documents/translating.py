@@ -15,10 +15,10 @@ from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import group_lines
 from nmt.inference.results import TermUse, Translation, Word, join_lines
 from nmt.text.context import PreviousSentences, add_contexts
+from nmt.text.final_marks import FINAL_MARKS
 from nmt.text.marked import MarkedText, has_letters, has_only_symbols
 from nmt.text.tags import cut_end_tags, read_tags
 
-_FINAL_MARKS = frozenset(".,;:!?…。！？：；、，؟؛۔")
 # "...", "p.m.", and abbreviations that end names and lists.
 _DOTTED = re.compile(
     r"(?:\.|…|(?<!\w)(?:(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|Jr|Sr|Ltd|Inc|Corp|Co|etc))\.$"
@@ -59,6 +59,7 @@ class DocumentReport:
         unaligned: texts whose markup was placed by position: an ensemble, or a model without
             attention, does not align words.
         untranslated: texts that stay as they were, as their translations are empty.
+        skipped: texts that stay as they were, as they choose between texts in ICU's message format.
         terms: of the glossary, if one was given; those of a repeated text count once.
     """
 
@@ -66,6 +67,7 @@ class DocumentReport:
     lost_spans: list[str] = field(default_factory=list)
     unaligned: int = 0
     untranslated: int = 0
+    skipped: int = 0
     terms: list[TermUse] = field(default_factory=list)
 
 
@@ -93,7 +95,7 @@ def translate_document(
     request = request or SearchRequest()
     previous = translator.begin_document()
     texts = [_Text(previous.add_to(each.text), each) for each in document.segments]
-    report = DocumentReport(len(document.segments))
+    report = DocumentReport(len(document.segments), skipped=document.skipped)
     translated: dict[_Text, MarkedText] = {}
     distinct = list(dict.fromkeys(texts))
     advance(0, len(distinct))
@@ -181,7 +183,7 @@ def _has_surplus_point(source: str, line: str) -> bool:
     end = len(source)
     while end and not source[end - 1].isalnum():
         end -= 1
-    if not end or not _FINAL_MARKS.isdisjoint(source[end:]):
+    if not end or any(mark in FINAL_MARKS for mark in source[end:]):
         return False
     return line.endswith((".", "。")) and not _DOTTED.search(line)
 

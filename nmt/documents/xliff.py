@@ -14,7 +14,7 @@ from lxml import etree
 
 from nmt.data.bilingual import LINE_BREAKS
 from nmt.data.languages import are_variants, covers_tag
-from nmt.documents.formats import DocumentOptions
+from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.xml import (
     Edits,
     Element,
@@ -84,7 +84,7 @@ class _Unit:
         return edits.read(span.content, span.content_end)
 
 
-class _BilingualDocument:
+class _BilingualDocument(Document):
     """A document of pairs of texts; formats differ in where they are.
 
     Attributes:
@@ -166,7 +166,9 @@ class _BilingualDocument:
         for part in parts:
             segment = read_segment(self._document, part, self._classify, keeps_space=keeps_space)
             text = segment.marked.text
-            if has_letters(text) and not is_message_format(text):
+            if is_message_format(text):
+                self.skipped += 1
+            elif has_letters(text):
                 unit.parts.append(part)
                 unit.segments.append(segment)
         return unit

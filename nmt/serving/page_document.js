@@ -21,7 +21,7 @@ export async function* readEvents(body) {
 }
 
 // Says what a translated document has lost.
-function describeLosses({ lost_spans: lost, unaligned, untranslated, terms }) {
+function describeLosses({ lost_spans: lost, unaligned, untranslated, skipped, terms }) {
   const unused = terms.filter((term) => !term.is_used);
   const listed = lost.slice(0, NAMED_SPANS).join(", ");
   return [
@@ -29,6 +29,7 @@ function describeLosses({ lost_spans: lost, unaligned, untranslated, terms }) {
       + `${lost.length > NAMED_SPANS ? ` and ${lost.length - NAMED_SPANS} more` : ""}.`,
     unaligned && `Texts whose markup was placed by position: ${unaligned}.`,
     untranslated && `Texts that stay as they were: ${untranslated}.`,
+    skipped && `Choices such as {n, plural, …}, which stay as they were: ${skipped}.`,
     unused.length && `Terms that are not used: ${unused.length} of ${terms.length}.`,
   ].filter(Boolean).join(" ");
 }

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.documents.formats import DocumentOptions, extract
+from nmt.documents.text import _find_paragraphs
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText
 
@@ -87,6 +88,14 @@ Ana
     ]
     filled = document.fill([MarkedText(segment.text.upper()) for segment in document.segments])
     assert filled.decode() == text.replace("> uno\n> dos", "> uno dos").upper()
+
+
+def test_a_paragraph_is_not_looked_for_from_the_beginning_of_the_text() -> None:
+    class Text(str):
+        def rfind(self, *_: object) -> int:
+            raise AssertionError("the time would grow with the square of the length")
+
+    assert list(_find_paragraphs(Text("  uno\n\n> dos\n"))) == [(2, 5), (9, 12)]
 
 
 @given(st.text("a .>=-\n\r\t\u2028é"))

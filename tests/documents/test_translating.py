@@ -153,6 +153,7 @@ def test_a_model_that_cannot_align_is_reported() -> None:
         ("Mi casa", "My house.", "My house"),
         ("Mi casa ", "My house. ", "My house "),
         ("我的家", "My house。", "My house"),
+        ("मेरा घर।", "My house.", "My house."),
         ("Mi casa.", "My house.", "My house."),
         ("¿Mi casa?", "My house.", "My house."),
         ("Los EE. UU", "The U.S.", "The U.S."),
@@ -225,6 +226,38 @@ def test_a_document_without_untranslated_text_is_written_with_a_warning(
     write(document, target)
     assert target.read_bytes() == source.read_bytes()
     assert "warning: the document has no text to translate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "skipped"),
+    [
+        ("a.json", '{"n": "CHOICE", "a": "Sí", "b": "12"}', 1),
+        ("a.yaml", "n: 'CHOICE'\na: Sí\n", 1),
+        ("a.po", 'msgid "CHOICE"\nmsgstr ""\n\nmsgid "Sí"\nmsgstr ""\n', 1),
+        ("a.po", 'msgid "CHOICE"\nmsgstr "{n, plural, other {# books}}"\n', 0),
+        ("a.csv", 'a\n"CHOICE"\n"CHOICE"\nSí\n=A1&"x"\n', 2),
+        (
+            "a.xlf",
+            '<xliff version="1.2"><file><body>'
+            '<trans-unit id="1"><source>CHOICE</source></trans-unit>'
+            '<trans-unit id="2"><source>Sí</source></trans-unit></body></file></xliff>',
+            1,
+        ),
+        ("a.html", "<p>Sí</p>", 0),
+    ],
+)
+def test_choices_of_the_message_format_are_counted(
+    name: str, text: str, skipped: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text.replace("CHOICE", "{n, plural, one {Un libro} other {# libros}}"))
+    options = DocumentOptions("es", "en", ("a",) if name == "a.csv" else ())
+    document = read_document(path, find_format(path), options)
+    _, report = translate_document(document, Backwards().translator)
+    assert report.skipped == skipped
+    write(document, tmp_path / "b")
+    error = capsys.readouterr().err
+    assert (f"warning: {skipped} texts stay as they were, as they choose" in error) == (skipped > 0)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_a_stream_says_how_far_it_is_and_ends_with_the_document(
         "lost_spans": ["12"],
         "unaligned": 0,
         "untranslated": 0,
+        "skipped": 0,
         "terms": [],
     }
     assert json.loads(plain.headers["document-report"]) == {
@@ -121,6 +122,7 @@ def test_a_stream_says_how_far_it_is_and_ends_with_the_document(
         "lost_spans": 1,
         "unaligned": 0,
         "untranslated": 0,
+        "skipped": 0,
         "terms": 0,
         "unused_terms": 0,
     }
@@ -306,6 +308,7 @@ def test_a_client_has_one_document_at_a_time_and_a_service_a_few() -> None:
         assert answer.status == 503
         assert answer.headers["retry-after"] == "1"
         assert "one document at a time" in answer.json["error"]
+        assert "from your address" in answer.json["error"]
         other = pool.submit(send, running, "name=a.txt", b"mundo", other_client(2))
         until(lambda: running.measured('nmt_documents_total{format="text"}') == 2)
         answer = send(running, "name=b.txt", b"la", other_client(3))
