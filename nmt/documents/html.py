@@ -20,9 +20,11 @@ from nmt.documents.html_attributes import (
     is_in_other_language,
     name_language,
 )
+from nmt.documents.html_points import Kind, find_content, find_points
 from nmt.documents.html_tokens import (
     EMPTY,
     INLINE,
+    SPACE,
     collapse,
     find_end,
     match_tags,
@@ -59,11 +61,15 @@ _Item = tuple[int, int]  # tokens [begin, end): one, or all of a kept element
 
 
 class _Element(NamedTuple):
-    """The tags of a mark, or all tokens of one without content."""
+    """Tokens [begin, end) of a mark, with [content, content_end) as its text.
 
-    begin: int  # the first token; of a mark with content its start tag
-    end: int  # the last token; of a mark with content its end tag
-    has_content: bool
+    Elements without content at an end of another one belong to its tags: `<a><img> text</a>`.
+    """
+
+    begin: int
+    content: int
+    content_end: int
+    end: int
     is_spaced: bool = False  # without content: white space is on both sides
 
 
@@ -149,8 +155,9 @@ class HtmlDocument(Document):
 
     def _is_symbol(self, index: int) -> bool:
         """Whether a start tag begins an element that is a character of a font of symbols."""
-        return self._closing.get(index) == index + 2 and has_only_symbols(
-            unescape(self._raw[index + 1])
+        end = self._closing.get(index, index)
+        return index < end <= index + 4 and has_only_symbols(
+            "".join(map(self._read_text, range(index, end)))
         )
 
     def _cut(self, run: list[_Item]) -> Iterator[_Inline]:
@@ -234,43 +241,54 @@ class HtmlDocument(Document):
                 break
         builder = MarkedTextBuilder()
         elements: list[_Element] = []
-        for number in range(first, last):
+        kinds = {number: self._find_kind(run[number]) for number in range(first, last)}
+        points = find_points(kinds, matches)
+        closings: dict[int, int] = {}  # end tags, by the first item after the content before them
+        number = first
+        while number < last:
             i, end = run[number]
-            token = self._tokens[i]
-            if token.kind == "text" and end == i + 1:
-                builder.add_text(collapse(self._raw[i]))
-            elif number in matches and token.kind == "end":
+            if number in closings:
                 builder.close()
-            elif number in matches:
-                builder.open()
-                elements.append(_Element(i, run[matches[number]][0], True))
-            elif (
-                token.name == "br"
-                or token.kind == "value"
-                or (
-                    end > i + 1
-                    and token.name != "sup"
-                    and not self._is_note(i)
-                    and not self._is_symbol(i)
-                )
-            ):
-                builder.add_kept(breaks_line=token.name == "br")
-                elements.append(_Element(i, end - 1, False))
-            else:
+                number = closings[number]
+            elif number in points:
+                number = points[number]
+                end = run[number][1]
                 builder.add_empty()
                 after = "".join(self._raw[end : end + 1])
                 is_spaced = builder.ends_with_space and after[:1].isspace()
-                elements.append(_Element(i, end - 1, False, is_spaced))
+                elements.append(_Element(i, end, end, end, is_spaced))
+            elif self._tokens[i].kind == "text":
+                builder.add_text(collapse(self._raw[i]))
+            elif number in matches:
+                builder.open()
+                begin, end = find_content(kinds, points, number, matches[number])
+                closings[end] = matches[number]
+                elements.append(_Element(i, run[begin][0], run[end][0], run[matches[number]][1]))
+                number = begin - 1
+            else:
+                builder.add_kept(breaks_line=self._tokens[i].name == "br")
+                elements.append(_Element(i, end, end, end))
+            number += 1
         if has_letters(builder.text):
             tokens = run[first][0], run[last - 1][1]
             yield _Inline(*tokens, builder.build(), elements)
 
+    def _find_kind(self, item: _Item) -> Kind:
+        """Return what an item is in a text; what is kept in it, and a line break, are text."""
+        i, end = item
+        token = self._tokens[i]
+        if token.kind == "text" and end == i + 1:
+            return "text" if self._raw[i].strip(SPACE) else "space"
+        if token.name == "br" or token.kind == "value":
+            return "text"
+        is_kept = end > i + 1 and token.name != "sup"
+        return "text" if is_kept and not self._is_note(i) and not self._is_symbol(i) else "point"
+
     def _is_around_text(self, item: _Item) -> bool:
         """Whether an item at an end of a segment can be left out of it."""
         token = self._tokens[item[0]]
-        if token.kind == "text":
-            return not self._raw[item[0]].strip(" \t\n\r\f")
-        return token.kind == "other" or token.name in EMPTY or token.name == "br"
+        is_skipped = token.kind == "other" or token.name in EMPTY or token.name == "br"
+        return is_skipped or self._find_kind(item) == "space"
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the page with other texts: see `Document.fill`."""
@@ -297,16 +315,16 @@ class HtmlDocument(Document):
         for event in walk(translation):
             if event.begins is not None:
                 element = target.elements[event.begins]
-                if element.has_content:
-                    parts.append(raw[element.begin])
+                if element.content < element.content_end:
+                    parts.append("".join(raw[element.begin : element.content]))
                     continue
                 if element.is_spaced and parts and not parts[-1][-1:].isspace():
                     parts.append(" ")
-                parts += raw[element.begin : element.end + 1]
+                parts += raw[element.begin : element.end]
                 needs_space = element.is_spaced
             elif event.ends is not None:
                 element = target.elements[event.ends]
-                parts += raw[element.end : element.end + 1] if element.has_content else []
+                parts.append("".join(raw[element.content_end : element.end]))
             else:
                 parts += [" "] * (needs_space and not event.text[:1].isspace())
                 needs_space = False

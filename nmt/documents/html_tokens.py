@@ -43,7 +43,8 @@ _VALUE = re.compile(
     r"<%[=:]|<\?(?:=|php\s+echo\b)"
     r"|\{\{[~-]?(?![#/^!>]|\s*(?:block|define|else|end|if|range|with)\b)"
 )
-_SPACE = re.compile("[ \t\n\r\f]+")
+SPACE = " \t\n\r\f"
+_SPACES = re.compile(f"[{SPACE}]+")
 _NO_LINE_BREAK = re.compile("[^\n]")
 # `HTMLParser` stops at these, though browsers read l&#39eau, and fails at thousands of digits.
 _BAD_REFERENCE = re.compile("&#(?!(?:[0-9]{1,7}|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
@@ -65,7 +66,7 @@ def unescape(text: str) -> str:
 
 def collapse(source: str) -> str:
     """Return the text of source, with one space in place of white space."""
-    return _SPACE.sub(" ", unescape(source))
+    return _SPACES.sub(" ", unescape(source))
 
 
 class Token(NamedTuple):
@@ -90,17 +91,26 @@ def hide_templates(source: str) -> str:
 
 
 def _split_texts(tokens: Sequence[Token], page: str) -> Iterator[Token]:
-    """Yield tokens, with template code in texts as tokens of their own."""
+    """Yield tokens, with template code in texts, and white space around them, as their own."""
     for token, following in pairwise([*tokens, Token("other", len(page))]):
         begin, end = token.begin, following.begin
-        if token.kind == "text":
-            for match in TEMPLATE.finditer(page, begin, end):
-                if begin < match.start():
-                    yield Token("text", begin)
-                yield Token("value" if _VALUE.match(match[0]) else "statement", match.start())
-                begin = match.end()
-        if begin < end or begin == token.begin:
-            yield token._replace(begin=begin)
+        if token.kind != "text":
+            yield token
+            continue
+        for match in TEMPLATE.finditer(page, begin, end):
+            yield from _split_space(page, begin, match.start())
+            yield Token("value" if _VALUE.match(match[0]) else "statement", match.start())
+            begin = match.end()
+        yield from _split_space(page, begin, end)
+
+
+def _split_space(page: str, begin: int, end: int) -> Iterator[Token]:
+    """Yield the text of characters [begin, end), if any, and the white space around it."""
+    text = page[begin:end].strip(SPACE)
+    first = page.find(text, begin) if text else end
+    for at, following in pairwise((begin, first, first + len(text), end)):
+        if at < following:
+            yield Token("text", at)
 
 
 def match_tags(tokens: Sequence[Token]) -> dict[int, int]:

@@ -285,6 +285,47 @@ def test_the_space_beside_a_picture_stays() -> None:
     assert document.fill([last]) == b"<p>Click on <img src=i></p>"
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>Ver <a href=x><i class=icon></i> uno</a>.</p>", "Ver uno."),
+        ("<p>Ver <a href=x><img> uno</a>.</p>", "Ver uno."),
+        ("<p>Ver <a href=x>uno <i></i></a>.</p>", "Ver uno."),
+        ("<p>Ver <a href=x>\n  <b><img></b> <i></i>\n  uno</a> y dos", "Ver uno y dos"),
+        ("<p><label><input name=a> uno</label> dos</p>", "uno dos"),
+        ("<p>Pulse <i class=icon></i> uno</p>", "Pulse  uno"),
+        ("<p>Uno <a href=x><img></a> dos</p>", "Uno  dos"),
+        ("<p>Uno <a href=x>\n<img>\n</a> dos</p>", "Uno  dos"),
+    ],
+)
+def test_icons_keep_their_distance_from_the_words_beside_them(page: str, text: str) -> None:
+    document = read(page)
+    [segment] = document.segments
+    assert segment.text == text
+    translation = carry_marks(segment, text.replace("  ", " ").upper(), [])
+    filled = document.fill([translation]).decode()
+    words = ("Ver", "Uno", "uno", "Pulse", "dos", " y ")
+    expected = page
+    for word in words:
+        expected = expected.replace(word, word.upper())
+    assert " ".join(filled.split()) == " ".join(expected.split())
+
+
+def test_white_space_that_divides_words_is_text() -> None:
+    for page in ("<p>Uno<b> </b>dos</p>", "<p>Uno<a href=x> <img></a>dos</p>"):
+        assert [segment.text for segment in read(page).segments] == ["Uno dos"]
+
+
+def test_white_space_around_a_text_stays() -> None:
+    page = (
+        "<div>\n    Hola\n\t<p>\r\n  &iquest;Qu&eacute;\n  tal?\r\n</p>\n  <b>Uno</b> dos\n</div>"
+    )
+    texts = {"Hola": "Bye", "¿Qué tal?": "What now?", "Uno dos": "One two"}
+    assert fill(page, **texts) == (
+        "<div>\n    Bye\n\t<p>\r\n  What now?\r\n</p>\n  <b>One</b> two\n</div>"
+    )
+
+
 def test_a_changed_attribute_inside_of_a_changed_text() -> None:
     page = "<p>Ver <a title='Aquí'>esto</a></p>"
     assert fill(page, Aquí="Here's", **{"Ver esto": "See this"}) == (
