@@ -25,7 +25,9 @@ from nmt.text.marked import (
 )
 
 _DELIMITERS = ",;\t"
-_SPECIAL = frozenset(f'"\r\n{_DELIMITERS}')  # a cell with any of them needs quotes
+# A cell with any of them needs quotes. Few readers of tabs guess another delimiter, or know quotes.
+_SPECIAL = frozenset(f'"\r\n{_DELIMITERS}')
+_SPECIAL_BETWEEN_TABS = frozenset('"\r\n\t')
 _SAMPLE = 100  # rows that tell the delimiter
 _MAX_DIGITS = 6  # of the number of a column
 # Before the rows: a byte order mark, and the line by which Excel names the delimiter.
@@ -83,8 +85,12 @@ class TableDocument(Document):
         escaped = value.replace('"', '""')
         if cell.is_quoted:
             return escaped
+        special = _SPECIAL_BETWEEN_TABS if self._delimiter == "\t" else _SPECIAL
+        if self._text[cell.begin : cell.end] == cell.value:
+            special = special.difference(cell.value)  # which needs no quotes here
         # A blank row would be skipped by readers.
-        return value if value.strip() and _SPECIAL.isdisjoint(value) else f'"{escaped}"'
+        is_safe = value.strip() and value.lstrip()[0] != '"' and special.isdisjoint(value)
+        return value if is_safe else f'"{escaped}"'
 
 
 @cache

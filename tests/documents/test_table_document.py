@@ -146,6 +146,20 @@ def test_only_translated_cells_change() -> None:
     assert changed == expected
 
 
+def test_what_a_cell_has_without_quotes_needs_none() -> None:
+    table = 'id\ttexto\n1\tSí, claro\n2\tDijo "sí" ayer\n3\tNo\n4\t"Uno, "dos\n'
+    changes = {
+        "Sí, claro": "Of course, yes",
+        'Dijo "sí" ayer': '"Yes", he said',
+        "No": "No, no; no",
+        "Uno, dos": "One, two",
+    }
+    expected = 'id\ttexto\n1\tOf course, yes\n2\t"""Yes"", he said"\n3\tNo, no; no\n4\tOne, two\n'
+    assert fill(table, ("texto",), changes) == expected
+    changes['Dijo "sí" ayer'] = 'He said "yes"'
+    assert '2\tHe said "yes"\n' in fill(table, ("texto",), changes)
+
+
 def test_an_empty_translation_leaves_a_row() -> None:
     assert fill("texto\nHola\nSí\n", ("texto",), {"Hola": ""}) == 'texto\n""\nSí\n'
 
