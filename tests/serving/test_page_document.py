@@ -103,6 +103,10 @@ def test_losses_are_named(page: Any) -> None:
     api.expect(page.locator("#outcome")).to_contain_text(
         "(2 texts). The model left out, and the service inserted: 12."
     )
+    drop(page, ("a.json", '{"n": "{n, plural, one {Un día} other {# días}}", "a": "Hola"}'))
+    api.expect(page.locator("#outcome")).to_contain_text(
+        "(1 texts). Choices such as {n, plural, …}, which stay as they were: 1."
+    )
 
 
 def test_progress_is_shown_and_can_be_cancelled(page: Any, service: Running) -> None:
