@@ -281,15 +281,13 @@ def _evaluate(
         "more_references": data.more_references,
         **_search_options(arguments),
     }
-    inputs = (
-        None if other is None else _load_other(arguments, folder, other, translator, data.pairs)
-    )
+    inputs = other and _load_other(arguments, folder, other, translator, data.pairs)
     evaluation = replace(evaluate(translator, data.pairs, console, **options), groups=data.groups)
     title = f"{folder.path.name}, {arguments.source or arguments.split}"
     print_evaluation(title, evaluation, console)
     print_worst(evaluation, arguments.worst, console)
     content = evaluation.as_json()
-    if other is not None and inputs is not None:
+    if other and inputs:
         other_evaluation = evaluate(*inputs, console, **options)
         comparison = compare(folder.path.name, evaluation, other.path.name, other_evaluation)
         print_comparison(comparison, console)
@@ -300,7 +298,7 @@ def _evaluate(
 def _load_other(
     arguments: argparse.Namespace,
     folder: RunFolder,
-    run: RunFolder,
+    other: RunFolder,
     translator: Translator,
     pairs: Sequence[Pair],
 ) -> tuple[Translator, Sequence[Pair]]:
@@ -314,31 +312,32 @@ def _load_other(
     from nmt.inference.translator import Translator
     from nmt.text.context import split_tag
 
-    if arguments.source is None and _has_other_splits(run, folder):
+    if arguments.source is None and _has_other_splits(other, folder):
         warnings.warn(
-            f"{run.path} has other data: if it was trained on sentences of this split, its scores "
-            "are too high; compare on sentences that are new to both, with --source and "
+            f"{other.path} has other data: if it was trained on sentences of this split, its "
+            "scores are too high; compare on sentences that are new to both, with --source and "
             "--reference",
             stacklevel=1,
         )
     unit = translator.segmenter.unit
-    other = Translator.load(run, unit=unit, **engine_options(arguments))
+    other_translator = Translator.load(other, unit=unit, **engine_options(arguments))
     tags, context = translator.segmenter.tags, translator.segmenter.context
-    if other.segmenter.context > context:
+    other_context = other_translator.segmenter.context
+    if other_context > context:
         raise UserError(
-            f"{run.path} reads the sentences before each ({other.segmenter.context}), and the "
-            f"first run reads {context}: give it as --run, and the other as --compare"
+            f"{other.path} reads the sentences before each ({other_context}), and the first run "
+            f"reads {context}: give it as --run, and the other as --compare"
         )
     unknown = {split_tag(pair.source, tags)[0].strip() for pair in pairs}
-    unknown -= {"", *other.segmenter.tags}
+    unknown -= {"", *other_translator.segmenter.tags}
     if unknown:
         raise UserError(
-            f"{run.path} does not know {min(unknown)}, with which sources begin: compare both on "
+            f"{other.path} does not know {min(unknown)}, with which sources begin: compare both on "
             "files without tags, with --source and --reference"
         )
-    if context and not other.segmenter.context:
+    if context and not other_context:
         pairs = remove_contexts(pairs, tags)
-    return other, pairs
+    return other_translator, pairs
 
 
 def _has_other_splits(first: RunFolder, second: RunFolder) -> bool:

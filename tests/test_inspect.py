@@ -179,7 +179,7 @@ def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
     name = "model/encoder_0/feed_forward/inner/kernel"
     write_arrays(best, arrays | {name: np.zeros((2, 2), np.float32)}, metadata)
     (run / "evaluation_x.json").write_text("{", encoding="utf-8")
-    (run / "samples" / "step_00000099.tsv").write_text("a\tb\nc\n", encoding="utf-8")
+    (run / "samples" / "step_00000099.tsv").write_text("a\tb\tc\nd\n", encoding="utf-8")
     (run / "gone").symlink_to("nowhere")
     (run / "mine.txt").touch()
     folder = run / "exports" / "made up"

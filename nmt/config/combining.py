@@ -68,10 +68,17 @@ def check_held_out(data: DataConfig, overrides: Sequence[str]) -> None:
         UserError: data.dev or data.test is a number that no source gives pairs for.
     """
     keys = _list_overridden_keys(overrides)
-    splits = {source.split for source in data.sources.values()}
+    by_split = {source.split: name for name, source in data.sources.items()}
     for split in ("dev", "test"):
         key, size = f"data.{split}", getattr(data, split)
-        if key in keys and size and splits.isdisjoint(("shares", split)):
+        if key not in keys or not size:
+            continue
+        if split in by_split:
+            raise UserError(
+                f"{key}={size:.10g} would take these pairs from other sources, but source "
+                f"{by_split[split]!r} is the {split} split: leave {key} out"
+            )
+        if "shares" not in by_split:
             names = (name for name, source in data.sources.items() if source.kind != PATTERNS)
             raise UserError(
                 f"{key}={size:.10g} needs a source to take these pairs from: set "

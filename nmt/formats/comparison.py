@@ -85,7 +85,7 @@ def compare(
     return ExportCheck(len(sources), differences)
 
 
-def read_samples(
+def read_sources(
     folder: Path, probes: Sequence[str], tokenizer: Tokenizer, max_tokens: int
 ) -> list[str]:
     """Return the sources of a run's newest samples, or its probes if it has no samples.

@@ -11,7 +11,7 @@ from nmt.config import Config
 from nmt.config.data import list_tags
 from nmt.errors import UserError
 from nmt.files import replace_folder, write_json
-from nmt.formats.comparison import ExportCheck, compare, read_samples
+from nmt.formats.comparison import ExportCheck, compare, read_sources
 from nmt.formats.folder import check_output
 from nmt.formats.manifest import MANIFEST_FILE, make_manifest
 from nmt.inference.engines import Engines
@@ -100,7 +100,7 @@ def select_samples(run: RunFolder, translator: Translator, format_name: str) -> 
     SavedModel cuts them by simpler rules.
     """
     training = run.config.training
-    sources = read_samples(
+    sources = read_sources(
         run.samples, training.probes or [], translator.tokenizer, max(training.row_lengths)
     )
     texts = zip(sources, translator.segmenter.segment_all(sources), strict=True)
@@ -108,6 +108,7 @@ def select_samples(run: RunFolder, translator: Translator, format_name: str) -> 
         source: text.segments[0]
         for source, text in texts
         if len(text.segments) == 1
+        and not text.segments[0].is_copied
         and not any(text.spaces)
         and not text.source.tags
         and not text.segments[0].brackets.tags

@@ -57,7 +57,7 @@ def record_inputs(
         described = {name: _describe_file(file) for name, file in files.items()}
         write_json(path, current | {"files": described})
         return
-    recorded = read_json(path)
+    recorded = {"data.known_tags": []} | read_json(path)  # older folders lack it
     described = recorded.pop("files")
     is_encoded = any((folder / name).exists() for name in (TOKENIZER, SHARDS))
     changed = [key for key in current | recorded if current.get(key) != recorded.get(key)]

@@ -238,7 +238,7 @@ class RunFolder:
                 f"{_suggest_trained_run(self)}"
             )
         arrays, position = checkpoint
-        if position.get("best_score") is not None and position["best_step"] < position["step"]:
+        if 0 < position.get("best_step", 0) < position["step"]:
             raise UserError(
                 f"{path} is missing, though update {position['best_step']} was the best; to use "
                 f"the last one, copy {checkpoints.path(position['step']).name} there"

@@ -26,7 +26,7 @@ def write_samples(folder: Path, step: int, samples: Iterable[Sample]) -> None:
         path.write_text("".join(rows), encoding="utf-8")
 
 
-def list_tables(folder: Path) -> list[Path]:
+def list_sample_files(folder: Path) -> list[Path]:
     """Return the tables in ``samples`` of a run, which may not exist, the oldest first."""
     return sorted(folder.glob("step_*.tsv"))
 
@@ -42,10 +42,10 @@ def read_samples(path: Path) -> list[Sample]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged: {error}") from error
     rows = [line.split("\t") for line in lines]
-    for number, row in enumerate(rows[1:], 2):  # the first is a header
+    for number, row in enumerate(rows, 1):
         if len(row) != len(Sample._fields):
             raise UserError(f"{path} is damaged: line {number} has {len(row)} columns")
-    return [Sample(*row) for row in rows[1:]]
+    return [Sample(*row) for row in rows[1:]]  # the first is a header
 
 
 def read_newest_samples(folder: Path) -> list[Sample]:
@@ -54,4 +54,4 @@ def read_newest_samples(folder: Path) -> list[Sample]:
     Raises:
         UserError: it is damaged.
     """
-    return [sample for path in list_tables(folder)[-1:] for sample in read_samples(path)]
+    return [sample for path in list_sample_files(folder)[-1:] for sample in read_samples(path)]

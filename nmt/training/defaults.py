@@ -12,6 +12,7 @@ from dataclasses import replace
 import keras
 
 from nmt.config import Config, DataConfig, RecurrentConfig
+from nmt.config.sources import PATTERNS
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.startup.devices import cores, gpus
@@ -29,7 +30,7 @@ MAX_PARTS = 8
 MIN_PART = 128  # positions per side; smaller parts are slower than a whole batch
 
 
-def resolve_config(config: Config, pairs: int, samples: Sequence[Pair] = ()) -> Config:
+def resolve_config(config: Config, pairs: int, candidates: Sequence[Pair] = ()) -> Config:
     """Return the configuration with concrete values for ``null`` and ``auto``.
 
     ``training.batch_tokens=auto`` and the interval of evaluations stay: `size_updates` and
@@ -38,7 +39,7 @@ def resolve_config(config: Config, pairs: int, samples: Sequence[Pair] = ()) -> 
     Args:
         config: checked.
         pairs: number of pairs in the training split, repetitions included.
-        samples: pairs from which probes are chosen: see `default_probes`.
+        candidates: pairs from which probes are chosen: see `default_probes`.
     """
     model, training = config.model, config.training
     if model.dropout is None:
@@ -61,7 +62,7 @@ def resolve_config(config: Config, pairs: int, samples: Sequence[Pair] = ()) -> 
         # Evaluations must be at the same updates in every run: their interval follows no clock.
         training = replace(training, evaluation_share=None)
     if training.probes is None:
-        training = replace(training, probes=default_probes(config.data, samples))
+        training = replace(training, probes=default_probes(config.data, candidates))
     training = replace(
         training,
         precision=resolve_precision(training.precision),
@@ -95,19 +96,19 @@ def describe_choices(config: Config, *, has_own_rate: bool = False) -> str:
     )
 
 
-def default_probes(data: DataConfig, samples: Sequence[Pair]) -> list[str]:
+def default_probes(data: DataConfig, candidates: Sequence[Pair]) -> list[str]:
     """Return the source sentences whose attention is shown by default.
 
-    Two of the samples: at a quarter and at a half of their order by length.
+    Two of the candidates: at a quarter and at a half of their order by length.
 
     Args:
         data: the ``data`` group.
-        samples: the dev split or, if it is empty, some training pairs.
+        candidates: the dev split or, if it is empty, some training pairs.
     """
-    embedded = any(source.kind == "phrasebook" for source in data.sources.values())
-    if embedded and data.languages[0] == "es":
+    kinds = {source.kind for source in data.sources.values()}
+    if kinds in ({"phrasebook"}, {"phrasebook", PATTERNS}) and data.languages[0] == "es":
         return list(SPANISH_PROBES)
-    sources = {pair.source for pair in remove_contexts(samples)}
+    sources = {pair.source for pair in remove_contexts(candidates)}
     by_length = sorted(sources, key=lambda text: (len(text), text))
     indices = dict.fromkeys((len(by_length) // 4, len(by_length) // 2))
     return [by_length[index] for index in indices if by_length]

@@ -84,7 +84,10 @@ class Run:
             lines.append(f"<p>test split</p><pre>{escape(shown)}</pre>")
         if self.best_score is not None:
             lines.append(f"<p>best dev BLEU {self.best_score:.2f}</p>")
-        if samples := read_newest_samples(self.folder.samples):
+        samples = []
+        with contextlib.suppress(UserError):  # of a damaged table
+            samples = read_newest_samples(self.folder.samples)
+        if samples:
             rows = (Sample._fields, *samples)
             cells = [[f'<td style="{CELL}">{escape(cell)}</td>' for cell in row] for row in rows]
             lines.append("<table>" + "".join(f"<tr>{''.join(row)}</tr>" for row in cells))
@@ -185,7 +188,7 @@ def train(
         from nmt.startup.devices import report_devices
         from nmt.training.assembly import make_trainer
         from nmt.training.defaults import resolve_config
-        from nmt.training.preparation import prepare_corpus, sample_pairs
+        from nmt.training.preparation import list_probe_candidates, prepare_corpus
         from nmt.training.process_group import make_process_group
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
@@ -200,7 +203,7 @@ def train(
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
-            resolved = resolve_config(config, corpus.epoch_pairs, sample_pairs(corpus))
+            resolved = resolve_config(config, corpus.epoch_pairs, list_probe_candidates(corpus))
         folder = _open_folder(resolved, corpus, components, process_group, resources, console)
         folder.model_class = components.model
         with process_group.scope():

@@ -42,7 +42,7 @@ from nmt.text.source_words import SourceWords
 
 _MAX_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
 
-_SAMPLES = 1000  # training pairs that stand for the corpus where there is no dev split
+_CANDIDATES = 1000  # training pairs from which probes are chosen where there is no dev split
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
@@ -91,14 +91,14 @@ def count_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
     return SourceWords.count(pair.source for pair in remove_contexts(pairs))
 
 
-def sample_pairs(corpus: Corpus) -> Sequence[Pair]:
+def list_probe_candidates(corpus: Corpus) -> Sequence[Pair]:
     """Return the dev split or, if it is empty, some training pairs.
 
     Both may be empty: a prepared corpus has no text of its training pairs.
     """
     if corpus.dev or isinstance(corpus, PreparedCorpus):
         return corpus.dev
-    return sample_evenly(corpus.train, _SAMPLES)
+    return sample_evenly(corpus.train, _CANDIDATES)
 
 
 def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:

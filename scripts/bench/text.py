@@ -6,8 +6,9 @@ The test split is translated as it is, under each change of `text_changes.py`, a
 which are compared with the same sentences translated one by one. BLEU ignores case. Spans of each
 kind of `text_spans.py` count as copied if they occur exactly once in the translation. The sources
 of the changes, spans and paragraphs are functions of --seed. From Spanish to English, tables
-written for this script follow: the share of `short_texts.tsv` that is right, and chrF of those in
-`HARD_TEXTS`. --show shows these translations and the spans that were lost.
+written for this script follow: the share of `short_texts.tsv` that is right, without those that the
+run was trained on, and chrF of those in `HARD_TEXTS`. --show shows these translations and the spans
+that were lost.
 """
 
 from __future__ import annotations
@@ -150,14 +151,19 @@ def run(arguments: argparse.Namespace) -> None:
 
     folder = RunFolder.open(arguments.run)
     with quiet_start():
+        from nmt.data.splitting import normalized
         from nmt.inference.evaluation import translate_with_progress
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
     console = make_console(stderr=True)
-    test = read_corpus(folder, console.print).scored_pairs("test")
+    corpus = read_corpus(folder, console.print)
+    test = corpus.scored_pairs("test")
     languages = folder.config.data.languages
     rows = list_rows(sample_pairs(test, arguments.sentences, arguments.seed), arguments, languages)
-    short_texts = read_short_texts(languages)
+    trained = {normalized(pair.source) for pair in corpus.train}
+    short_texts = [
+        text for text in read_short_texts(languages) if normalized(text.source) not in trained
+    ]
     hard_texts = read_hard_texts(languages)
     unit: dict[str, Any] = {"unit": arguments.unit} if arguments.unit else {}
     translator = Translator.load(folder.path, **unit)

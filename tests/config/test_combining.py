@@ -388,6 +388,14 @@ def test_generated_pairs_are_not_held_back() -> None:
     assert "set data.sources.NAME.split=shares, or data.dev=FILE" in message
 
 
+def test_pairs_are_not_held_back_for_a_split_that_has_a_source() -> None:
+    message = complaint(lambda: job("data=wmt13", "data.dev=300"))
+    assert message == (
+        "data.dev=300 would take these pairs from other sources, but source 'newstest2012' is the "
+        "dev split: leave data.dev out"
+    )
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -19,7 +19,7 @@ from nmt.config import Config
 from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats import ctranslate2
-from nmt.formats.comparison import read_samples
+from nmt.formats.comparison import read_sources
 from nmt.formats.weights.ctranslate2 import write_model
 from nmt.inference.alignment import Aligner
 from nmt.inference.contract import BeamOptions, Hypothesis
@@ -415,7 +415,7 @@ def test_an_empty_target_may_be_found(engine_of: Any, size: int) -> None:
 def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
     run = RunFolder.open(parrot_run)
     translator = load_run(parrot_run)
-    sentences = read_samples(run.samples, [], translator.tokenizer, 64)
+    sentences = read_sources(run.samples, [], translator.tokenizer, 64)
     ctranslate2.write(run.load_model(), run.load_tokenizer(), run.config, tmp_path, "float32")
     loaded = ctranslate2.load(tmp_path)
     assert loaded.segmenter.max_tokens == translator.segmenter.max_tokens == 63

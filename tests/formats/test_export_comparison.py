@@ -11,7 +11,7 @@ import pytest
 
 from nmt import Translator
 from nmt.errors import UserError
-from nmt.formats.comparison import compare, read_samples
+from nmt.formats.comparison import compare, read_sources
 from nmt.formats.export import select_samples
 from nmt.inference.results import Translation
 from nmt.runs.folder import RunFolder
@@ -32,15 +32,15 @@ def test_samples_are_the_newest_ones_that_fit(tmp_path: Path) -> None:
     for step, source in ((5, "old"), (12, "new")):
         rows = f"source\treference\toutput\n{source}\ta\tb\n{source} and too long\ta\tb\n \ta\tb\n"
         (tmp_path / f"step_{step:08d}.tsv").write_text(rows, encoding="utf-8")
-    assert read_samples(tmp_path, ["probe"], Letters(), 10) == ["new"]
-    assert read_samples(tmp_path / "none", ["probe"], Letters(), 10) == ["probe"]
-    assert read_samples(tmp_path / "none", ["probe"], Letters(), 5) == []
+    assert read_sources(tmp_path, ["probe"], Letters(), 10) == ["new"]
+    assert read_sources(tmp_path / "none", ["probe"], Letters(), 10) == ["probe"]
+    assert read_sources(tmp_path / "none", ["probe"], Letters(), 5) == []
 
 
 def test_damaged_samples_are_named(tmp_path: Path) -> None:
     (tmp_path / "step_00000001.tsv").write_bytes(b"source\treference\toutput\n\xff\ta\tb\n")
     with pytest.raises(UserError, match=r"step_00000001\.tsv is damaged"):
-        read_samples(tmp_path, ["probe"], Letters(), 10)
+        read_sources(tmp_path, ["probe"], Letters(), 10)
 
 
 def test_differences_have_causes() -> None:

@@ -15,7 +15,7 @@ from made_exports import TEXTS, load_run, make_tokenizer, make_wordpiece
 
 from nmt import Translator
 from nmt.formats import savedmodel, text_in_graph
-from nmt.formats.comparison import read_samples
+from nmt.formats.comparison import read_sources
 from nmt.inference.results import LINE_ENDS, clean_output
 from nmt.text.cleaning import clean_text
 
@@ -48,7 +48,7 @@ def exported(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_fresh_process_translates_as_the_run(
     exported: Path, parrot_run: Path, translator: Translator
 ) -> None:
-    texts = ODD + read_samples(parrot_run / "samples", [], translator.tokenizer, 64)
+    texts = ODD + read_sources(parrot_run / "samples", [], translator.tokenizer, 64)
     script = """
 import json, sys
 import tensorflow as tf

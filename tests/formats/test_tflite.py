@@ -13,7 +13,7 @@ from made_exports import TEXTS, load_run, make_wordpiece
 from nmt import Translator
 from nmt.data.tokenizer import EOS
 from nmt.formats import tflite
-from nmt.formats.comparison import read_samples
+from nmt.formats.comparison import read_sources
 from nmt.inference.results import Translation
 from nmt.text.cleaning import clean_text
 
@@ -47,7 +47,7 @@ def exported(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def texts(parrot_run: Path, translator: Translator) -> list[str]:
-    samples = read_samples(parrot_run / "samples", [], translator.tokenizer, POSITIONS)
+    samples = read_sources(parrot_run / "samples", [], translator.tokenizer, POSITIONS)
     assert len(samples) > 5
     return samples
 

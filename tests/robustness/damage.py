@@ -162,14 +162,14 @@ def are_equal(one: Any, other: Any) -> bool:
 
 def read_others(path: Path) -> str:
     """Read the files of a run that other commands read."""
-    from nmt.formats.comparison import read_samples
+    from nmt.formats.comparison import read_sources
     from nmt.runs.folder import RunFolder
 
     folder = RunFolder.open(path)
     folder.read_corpus_record()
     folder.test_scores()
     probes = folder.config.training.probes or []
-    read_samples(folder.samples, probes, folder.load_tokenizer(), 64)
+    read_sources(folder.samples, probes, folder.load_tokenizer(), 64)
     with tempfile.TemporaryDirectory() as copy:
         if (path / "metrics.jsonl").is_file():
             shutil.copy(path / "metrics.jsonl", copy)

@@ -9,7 +9,7 @@ import pytest
 from nmt.errors import UserError
 from nmt.runs.samples import (
     Sample,
-    list_tables,
+    list_sample_files,
     read_newest_samples,
     read_samples,
     write_samples,
@@ -20,12 +20,15 @@ SAMPLES = [Sample("a\u2028b\x0c", "c", ""), Sample("", "d", "e f")]
 
 def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
     folder = tmp_path / "samples"
-    assert list_tables(folder) == read_newest_samples(folder) == []
+    assert list_sample_files(folder) == read_newest_samples(folder) == []
     write_samples(folder, 12, SAMPLES)
     write_samples(folder, 5, [])
-    assert [path.name for path in list_tables(folder)] == ["step_00000005.tsv", "step_00000012.tsv"]
+    assert [path.name for path in list_sample_files(folder)] == [
+        "step_00000005.tsv",
+        "step_00000012.tsv",
+    ]
     assert read_newest_samples(folder) == SAMPLES
-    assert list(map(read_samples, list_tables(folder))) == [[], SAMPLES]
+    assert list(map(read_samples, list_sample_files(folder))) == [[], SAMPLES]
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,7 @@ def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
         (b"source\treference\toutput\na\tb\tc\na\tb\n", "line 3 has 2 columns"),
         (b"source\treference\toutput\na\tb\tc\td\n", "line 2 has 4 columns"),
         (b"source\treference\toutput\n\n", "line 2 has 1 columns"),
+        (b"sour", "line 1 has 1 columns"),
         (b"source\treference\toutput\n\xff\tb\tc\n", "'utf-8' codec can't decode byte 0xff"),
     ],
 )

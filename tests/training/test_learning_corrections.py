@@ -15,6 +15,7 @@ from nmt import Translator, fit
 from nmt.inference.lexicon import Lexicon
 from nmt.runs.corpus import read_corpus, read_run_pairs
 from nmt.runs.folder import RunFolder
+from nmt.runs.samples import read_newest_samples
 from nmt.training.job import Run
 
 pytestmark = pytest.mark.xdist_group("corrections")
@@ -22,20 +23,14 @@ pytestmark = pytest.mark.xdist_group("corrections")
 LEARNED = 4  # corrections
 
 
-def read_samples(run: Path) -> list[list[str]]:
-    """Return sentences that the run has memorised, with their translations."""
-    [table] = (run / "samples").iterdir()
-    return [line.split("\t")[:2] for line in table.read_text(encoding="utf-8").splitlines()[1:]]
-
-
 @pytest.fixture(scope="module")
 def table(parrot_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write corrections: translations of other sentences."""
-    samples = read_samples(parrot_run)
+    samples = read_newest_samples(parrot_run / "samples")  # which the run has memorised
     path = tmp_path_factory.mktemp("corrections") / "corrections.tsv"
     rows = [
         (source, samples[-1 - number][1], target, "2026-01-01T00:00:00Z")
-        for number, (source, target) in enumerate(samples[:LEARNED])
+        for number, (source, target, _) in enumerate(samples[:LEARNED])
     ]
     path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     return path

@@ -23,11 +23,11 @@ from nmt.data.prepared import PreparedCorpus
 from nmt.data.splitting import Pair
 from nmt.training import preparation
 from nmt.training.preparation import (
+    list_probe_candidates,
     plan_dev,
     plan_training,
     prepare_corpus,
     prepare_tokenizer,
-    sample_pairs,
 )
 
 TRAIN = [Pair(f"la frase número {number}", f"sentence number {number}") for number in range(40)]
@@ -97,10 +97,10 @@ def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> 
 
 
 def test_training_pairs_are_samples_where_there_is_no_dev(tmp_path: Path) -> None:
-    assert sample_pairs(CORPUS) == TRAIN[:3]
-    assert sample_pairs(replace(CORPUS, dev=[])) == TRAIN
+    assert list_probe_candidates(CORPUS) == TRAIN[:3]
+    assert list_probe_candidates(replace(CORPUS, dev=[])) == TRAIN
     prepared = PreparedCorpus((), [], [], {}, 40, folder=tmp_path)
-    assert sample_pairs(prepared) == []
+    assert list_probe_candidates(prepared) == []
 
 
 def test_batches_are_planned_of_train_and_of_dev(tmp_path: Path) -> None:

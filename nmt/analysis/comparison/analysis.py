@@ -161,7 +161,7 @@ def analyze(
 
 
 def _drop_small_groups(groups: Sequence[str]) -> list[str]:
-    """Return the group of each sentence, "" if it has too few for a test: it may be one of many."""
+    """Return the group of each sentence; "" for groups too small to be tested."""
     sizes = Counter(groups)
     return [group if sizes[group] >= MIN_SENTENCES else "" for group in groups]
 

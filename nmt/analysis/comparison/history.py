@@ -28,7 +28,7 @@ from nmt.runs.averaging import extract_checkpoint
 from nmt.runs.corpus import read_corpus
 from nmt.runs.custom_model import check_model_class
 from nmt.runs.folder import DEV_OUTPUTS_FILE, RunFolder
-from nmt.runs.samples import list_tables, read_samples
+from nmt.runs.samples import list_sample_files, read_samples
 from nmt.startup.quiet import quiet_start
 
 _MIN_EVALUATIONS = 2
@@ -137,7 +137,7 @@ def read_history(run: RunFolder, threshold: float) -> History:
     if len(records) >= _MIN_EVALUATIONS:
         steps, pairs, outputs = _read_records(records)
         return make_history(DEV_OUTPUTS_FILE, pairs, steps, outputs, threshold, _language(run))
-    paths = list_tables(run.samples)
+    paths = list_sample_files(run.samples)
     if len(paths) < _MIN_EVALUATIONS:
         raise UserError(
             f"{run.path} has translations of {max(len(records), len(paths))} evaluations, and a "
