@@ -101,14 +101,19 @@ def check_unit(arguments: argparse.Namespace) -> None:
         raise UserError("--whole translates lines in one go: leave --unit sentence out")
 
 
-def add_beam(parser: argparse._ActionsContainer) -> None:
-    """Add ``--beam`` and ``--length-penalty``."""
+def add_beam_size(parser: argparse._ActionsContainer) -> None:
+    """Add ``--beam``."""
     parser.add_argument(
         "--beam",
         type=positive_int,
         metavar="N",
         help="beam size; 1 is greedy (default: the run's)",
     )
+
+
+def add_beam(parser: argparse._ActionsContainer) -> None:
+    """Add ``--beam`` and ``--length-penalty``."""
+    add_beam_size(parser)
     parser.add_argument(
         "--length-penalty",
         type=non_negative_float,

@@ -274,7 +274,7 @@ class HtmlDocument(Document):
             yield _Inline(*tokens, builder.build(), elements)
 
     def _find_kind(self, item: _Item) -> Kind:
-        """Return what an item is in a text; what is kept in it, and a line break, are text."""
+        """Return the kind of an item; line breaks, and elements that are kept, count as text."""
         i, end = item
         token = self._tokens[i]
         if token.kind == "text" and end == i + 1:

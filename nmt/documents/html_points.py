@@ -1,4 +1,4 @@
-"""Elements of a page without text, such as icons: where they are, and what they belong to."""
+"""Points of a page, elements without text such as icons: where they are, and their elements."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ Kind = Literal["text", "space", "point"]  # of an item; tags are points
 
 
 def find_points(kinds: Mapping[int, Kind], matches: Mapping[int, int]) -> dict[int, int]:
-    """Return the last item of each element without text, by its first one, and the other way round.
+    """Return the last item of each point by its first item, and the first by the last.
 
-    Elements of white space are some, too, unless it is all that divides two words.
+    An element of white space is a point, too, unless nothing else divides two words.
 
     Args:
         kinds: of consecutive items, by their numbers.
@@ -37,9 +37,9 @@ def find_points(kinds: Mapping[int, Kind], matches: Mapping[int, int]) -> dict[i
 def find_content(
     kinds: Mapping[int, Kind], points: Mapping[int, int], start: int, end: int
 ) -> tuple[int, int]:
-    """Return the items [begin, end) of an element but for what belongs to its tags.
+    """Return the items [begin, end) of an element's content.
 
-    It is elements without text at its ends, and the white space around them.
+    Points at its ends, and the white space around them, belong to its tags instead.
 
     Args:
         kinds: of items, by their numbers.
@@ -55,7 +55,7 @@ def find_content(
 def _skip_points(
     kinds: Mapping[int, Kind], points: Mapping[int, int], begin: int, step: int
 ) -> int:
-    """Return the first item from one on that is text; the item itself if no point is skipped."""
+    """Return the first item after points and white space; ``begin`` if there is no point."""
     at, has_point = begin, False
     while at in points or kinds[at] == "space":
         has_point |= at in points

@@ -19,7 +19,7 @@ from nmt.inference.synthesis import Synthesizer, SyntheticPair
 from nmt.runs.folder import RunFolder
 
 _LATER_KEYS = ("round_trip", "quantization", "whole")  # which older records lack
-# Paths of an origin, which may be spelled in several ways, and digests of what is there.
+# Keys of an origin: paths, which may be spelled in several ways, and the digests of their content.
 _DIGESTS = {"file": "file_sha256", "runs": "weights", "run": "weights"}
 RECORD, REJECTED = ".json", ".rejected.tsv"  # suffixes of the output's name
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands, add_run, positive_int
+from nmt.arguments import Subcommands, add_beam_size, add_run
 from nmt.errors import UserError
 from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
@@ -32,12 +32,7 @@ def add(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--not", dest="not_", metavar="OTHER", help="compare it with this word instead of its rival"
     )
-    parser.add_argument(
-        "--beam",
-        type=positive_int,
-        metavar="N",
-        help="beam size; 1 is greedy (default: the run's)",
-    )
+    add_beam_size(parser)
     parser.add_argument(
         "--output",
         type=Path,

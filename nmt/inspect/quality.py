@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if not listings:
             console.print(
                 "the confidence was not measured: every test source is longer than a row, or has "
-                "nothing to translate, as a number"
+                "nothing to translate, such as a number"
             )
 
 

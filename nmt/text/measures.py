@@ -23,7 +23,7 @@ def add_units(
         text: a sentence.
         spans: characters [begin, end) of its kept spans, in order.
         is_read: whether a model reads characters [begin, end) of the sentence as words; then they
-            are no unit. Other units, such as km, are part of the spans already.
+            are not a unit. Other units, such as km, are part of the spans already.
     """
     for begin, end in spans:
         if _NUMBER.fullmatch(text, begin, end):
