@@ -13,10 +13,11 @@ from nmt.data.batches import BatchPlan
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.errors import UserError, suggest
 from nmt.model.contract import Model
+from nmt.model.transformer import Transformer
 from nmt.runs.building import assign_weights, choose_weights
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
-from nmt.training.initial_embeddings import initialize_embeddings
+from nmt.training.initial_embeddings import initialize_embeddings, pass_embeddings_on
 from nmt.training.process_group import ProcessGroup
 
 
@@ -51,6 +52,8 @@ def initialize_weights(
             log(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
         elif training.initial_embeddings == "cooccurrence":
             initialize_embeddings(model.embedding.table, plan, run.path, process_group, log)
+            if isinstance(model, Transformer):
+                pass_embeddings_on(model)
     if config.model.lora_rank is not None:
         try:
             model.add_adapters(config.model.lora_rank, config.model.lora_on)

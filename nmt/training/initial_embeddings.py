@@ -1,9 +1,10 @@
-"""Token embeddings that a new run starts from: co-occurrences in its training pairs."""
+"""What a new run starts from: embeddings of co-occurrences, and a model that passes them on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,6 +12,9 @@ import numpy as np
 from nmt.data.batches import BatchPlan
 from nmt.data.cooccurrence import embed_tokens
 from nmt.data.packing import Side
+from nmt.model.blocks import FeedForward
+from nmt.model.contract import CROSS, DECODER, ENCODER
+from nmt.model.transformer import Transformer
 from nmt.training.process_group import ProcessGroup
 
 _MAX_COOCCURRENCES = 50_000_000  # that are counted: 0.8 GiB of memory for 32,000 tokens
@@ -51,6 +55,40 @@ def initialize_embeddings(
         path.unlink(missing_ok=True)
     length = np.linalg.norm(random, axis=1).mean()
     table.assign(np.where(vectors.any(axis=1, keepdims=True), length * vectors, random))
+
+
+def pass_embeddings_on(model: Transformer) -> None:
+    """Change random weights so that the embeddings of source tokens reach the logits.
+
+    Embeddings of co-occurrences tell much before the first update, and random branches hide it. So
+    the outputs of all N residual branches start with 1 / sqrt(N) of their random kernels (Radford
+    et al. 2019, section 2.3), but for cross-attention: it starts by adding what it attends to, as
+    its values and its output are the identity.
+
+    Args:
+        model: freshly built. Post-norm models stay as they are, and so do feed-forward branches of
+            another class, and cross-attention whose heads share values, do not divide the width of
+            the model among them, or have no output projection.
+    """
+    if model.sizes.norm != "pre":
+        return
+    blocks = [*model.encoder_blocks, *model.decoder_blocks]
+    self_attention = [
+        layer for kind in (ENCODER, DECODER) for layer in model.attention_layers(kind.name)
+    ]
+    cross_attention = model.attention_layers(CROSS.name)
+    outputs: list[Any] = [each.output_projection for each in self_attention if each.sizes.output]
+    feed_forward = [getattr(block, "feed_forward", None) for block in blocks]
+    outputs += [each.outer for each in feed_forward if isinstance(each, FeedForward)]
+    branches = len(blocks) + len(self_attention) + len(cross_attention)
+    for output in outputs:
+        output.kernel.assign(np.asarray(output.kernel) * branches**-0.5)
+    for attention in cross_attention:
+        sizes = attention.sizes
+        if sizes.output and sizes.heads == "split" and sizes.groups == sizes.num_heads:
+            identity: list[Any] = [attention.value, attention.output_projection]
+            for projection in identity:
+                projection.kernel.assign(np.eye(sizes.d_model, dtype=np.float32))
 
 
 def sample_pairs(plan: BatchPlan) -> tuple[Side, Side]:

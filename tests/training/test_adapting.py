@@ -229,7 +229,7 @@ def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        ((), ["vectors"]),
+        ((), ["vectors", "branches"]),
         (("training.initial_embeddings=random",), []),
         (("start_from",), ["weights"]),
         (("resume",), []),
@@ -247,6 +247,7 @@ def test_only_a_new_run_gets_vectors_of_co_occurrences(
     changes = {each: str(tmp_path) for each in overrides if "=" not in each}
     config = replace(config, training=replace(config.training, **changes))
     monkeypatch.setattr(adapting, "initialize_embeddings", lambda *_: done.append("vectors"))
+    monkeypatch.setattr(adapting, "pass_embeddings_on", lambda _: done.append("branches"))
     monkeypatch.setattr(adapting, "load_start_weights", lambda *_: "weights")
     monkeypatch.setattr(RunFolder, "open", lambda path: path)
     model, run, unused = transformer(**SIZES), RunFolder(tmp_path), cast(Any, None)
@@ -401,7 +402,7 @@ def test_several_tests_are_scored_before_and_after(
     held_out = tmp_path / "held_out.tsv"
     held_out.write_text("\n".join(lines[:10]) + "\nno pair\n", encoding="utf-8")
     with shop.keeping():
-        tested = shop.train(*FEW[:-1], "name=tested", "data.test=16")
+        tested = shop.train(*FEW[:-1], "name=tested", "data.test=16", "training.learning_rate=1e-2")
     run = adapt(
         shop,
         tested,

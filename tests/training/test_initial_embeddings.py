@@ -13,7 +13,11 @@ from conftest import transformer
 from nmt.data.batches import Batches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.training import initial_embeddings
-from nmt.training.initial_embeddings import initialize_embeddings, sample_pairs
+from nmt.training.initial_embeddings import (
+    initialize_embeddings,
+    pass_embeddings_on,
+    sample_pairs,
+)
 from nmt.training.process_group import ProcessGroup
 
 SIZES: dict[str, Any] = {
@@ -61,6 +65,57 @@ def test_every_process_gets_the_vectors_of_the_main_process(tmp_path: Path) -> N
     np.testing.assert_allclose(directions[0][known], directions[1][known], rtol=1e-5)
     assert len(messages) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.backend
+def test_branches_start_small_and_cross_attention_adds_what_it_attends_to() -> None:
+    model = transformer(**SIZES | {"encoder_layers": 2, "norm": "pre"})
+    before = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    pass_embeddings_on(model)
+    after = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    cross = [f"decoder_0/cross_attention/{name}/kernel" for name in ("value", "output")]
+    small = [
+        *(f"encoder_{i}/self_attention/output/kernel" for i in range(2)),
+        "decoder_0/causal_self_attention/output/kernel",
+        *(
+            f"{block}/feed_forward/outer/kernel"
+            for block in ("encoder_0", "encoder_1", "decoder_0")
+        ),
+    ]
+    assert {*cross, *small} == {name for name in after if (after[name] != before[name]).any()}
+    for name in small:  # two branches of each encoder block, three of the decoder's
+        np.testing.assert_allclose(after[name], before[name] / 7**0.5, rtol=1e-6)
+    memory = RNG.normal(size=(1, 5, 16)).astype(np.float32)
+    query = RNG.normal(size=(1, 3, 16)).astype(np.float32)
+    layer = model.attention_layers("cross")[0]
+    output, weights = map(np.asarray, layer(query, memory, return_weights=True))
+    heads = [weights[0, h] @ memory[0, :, 8 * h : 8 * (h + 1)] for h in range(2)]
+    np.testing.assert_allclose(output[0], np.concatenate(heads, axis=-1), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "changed"),
+    [
+        ({"norm": "post"}, False),
+        ({"key_value_heads": 1}, True),
+        ({"heads": "own"}, True),
+        ({"heads": "pooled"}, True),
+        ({"attention_output": False}, True),
+    ],
+)
+def test_cross_attention_that_cannot_be_an_identity_stays(
+    sizes: dict[str, Any], changed: bool
+) -> None:
+    model = transformer(**SIZES | {"norm": "pre"} | sizes)
+    before = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    pass_embeddings_on(model)
+    names = {
+        name
+        for name, weight in model.named_weights().items()
+        if (np.array(weight) != before[name]).any()
+    }
+    assert bool(names) == changed
+    assert not any("cross_attention" in name for name in names)
 
 
 def test_every_pair_counts_once_or_those_of_some_batches(monkeypatch: pytest.MonkeyPatch) -> None:
