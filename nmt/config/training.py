@@ -46,7 +46,8 @@ class TrainingConfig:
     new_vocabulary: bool | None = MISSING
     # Largest number of lines that a new tokenizer is trained on.
     tokenizer_lines: Annotated[int, at_least(2)] = MISSING
-    # Of tokens, in a new run. cooccurrence: from the tokens beside them and in the same pairs.
+    # Of tokens, in a new run. cooccurrence: from the tokens beside them and in the same pairs; the
+    # other weights of a transformer start so that they pass them on | random
     initial_embeddings: Annotated[str, one_of("cooccurrence", "random")] = MISSING
     freeze: list[str] = MISSING  # name patterns of weights that are not trained
     # Devices that share an update. auto: all GPUs of this machine, or its CPU | a number of GPUs,

@@ -570,7 +570,7 @@ def test_attention_is_counted() -> None:
         (b"{", 400, "not JSON"),
         (b'{"text": "Hola"', 400, "not JSON"),
         (b'{"text": "\xff\xfe"}', 400, "not UTF-8"),
-        (gzip.compress(b'{"text": "Hola"}'), 400, "compressed bodies are not supported"),
+        (gzip.compress(b'{"text": "Hola"}', mtime=0), 400, "compressed bodies are not supported"),
         (b"[" * 100_000, 400, "nested too deeply"),
         (b'{"text": "a", "beam": ' + b"9" * 5000 + b"}", 400, ""),
         (b"[]", 422, "must be a JSON object"),
