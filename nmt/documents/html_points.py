@@ -55,7 +55,7 @@ def find_content(
 def _skip_points(
     kinds: Mapping[int, Kind], points: Mapping[int, int], begin: int, step: int
 ) -> int:
-    """Return the first item after points and white space; ``begin`` if there is no point."""
+    """Return the first item after points and white space; without a point, ``begin``."""
     at, has_point = begin, False
     while at in points or kinds[at] == "space":
         has_point |= at in points

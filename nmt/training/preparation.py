@@ -42,7 +42,7 @@ from nmt.text.source_words import SourceWords
 
 _MAX_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
 
-_CANDIDATES = 1000  # training pairs from which probes are chosen if there is no dev split
+_CANDIDATES = 1000  # training pairs from which probes are chosen without a dev split
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:

@@ -67,12 +67,20 @@ def test_every_process_gets_the_vectors_of_the_main_process(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+def _read_weights(model: Any) -> dict[str, np.ndarray]:
+    return {name: np.array(weight) for name, weight in model.named_weights().items()}
+
+
+def _find_changed(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> set[str]:
+    return {name for name in before if (after[name] != before[name]).any()}
+
+
 @pytest.mark.backend
 def test_branches_start_small_and_cross_attention_adds_what_it_attends_to() -> None:
     model = transformer(**SIZES | {"encoder_layers": 2, "norm": "pre"})
-    before = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    before = _read_weights(model)
     pass_embeddings_on(model)
-    after = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    after = _read_weights(model)
     cross = [f"decoder_0/cross_attention/{name}/kernel" for name in ("value", "output")]
     small = [
         *(f"encoder_{i}/self_attention/output/kernel" for i in range(2)),
@@ -82,7 +90,7 @@ def test_branches_start_small_and_cross_attention_adds_what_it_attends_to() -> N
             for block in ("encoder_0", "encoder_1", "decoder_0")
         ),
     ]
-    assert {*cross, *small} == {name for name in after if (after[name] != before[name]).any()}
+    assert {*cross, *small} == _find_changed(before, after)
     for name in small:  # two branches of each encoder block, three of the decoder's
         np.testing.assert_allclose(after[name], before[name] / 7**0.5, rtol=1e-6)
     memory = RNG.normal(size=(1, 5, 16)).astype(np.float32)
@@ -107,13 +115,9 @@ def test_cross_attention_that_cannot_be_an_identity_stays(
     sizes: dict[str, Any], changed: bool
 ) -> None:
     model = transformer(**SIZES | {"norm": "pre"} | sizes)
-    before = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    before = _read_weights(model)
     pass_embeddings_on(model)
-    names = {
-        name
-        for name, weight in model.named_weights().items()
-        if (np.array(weight) != before[name]).any()
-    }
+    names = _find_changed(before, _read_weights(model))
     assert bool(names) == changed
     assert not any("cross_attention" in name for name in names)
 
