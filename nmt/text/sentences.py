@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice
 
 from nmt.text.dates import is_short_month
@@ -85,6 +86,36 @@ _WORD = re.compile(r"[^\W\d_]+")
 _QUOTES = "\"'“«‘„("
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 
+# Abbreviations of `sentencex` that are common words as well, so that they may end a sentence, by
+# language. Languages without abbreviations of their own have the English ones.
+_COMMON_WORDS = {
+    "ca": "art cap contra dir en mar nos sobre un vol",
+    "da": """bet del do eng form fru if jul kat mat med mul nord par port rest sort tab ti to var
+        vær øv""",
+    "de": "art ass mag me mich miss ok",
+    "en": "ark art bart con dc id ida ill ken la may me min miss ok ore pa ref rep sec",
+    "es": """ante anti auto bien con contra da de des di en entre ex extra hipo homo mar micro min
+        mini mono multi nos para poli pro re sobre sub super ultra un uni""",
+    "fr": "art ca contr ex sec vol",
+    "it": """alt ama bar con di fa fai fra grano ha ira iva la lo ma mai me mica min nato ne ore re
+        sa sai so su te usa va via""",
+    "nb": "del ill me miss ok ut",
+    "nl": """bel best bet form gem hand hist it lat me mand max not pan pas pers red tom top ver
+        vol""",
+    "no": "del ill me miss ok ut",
+    "pl": "port serb",
+    "ro": "al la me ok ore",
+    "ru": "жен муж тел",
+    "sk": "hod nám pod stred tu",
+    "sv": "art del me ok",
+    "tr": "al ok ver",
+    "uk": "вид",
+}
+# The same in every language, before a capital: units, and "no", which may be that of a number.
+_UNIT_OR_NO = (
+    rf"(?:(?i:cm|hrs?|kg|km|mg|mm)|no(?!\.\s+[IVXLC]+\b))"
+    rf"(?=\.\s+[{_QUOTES}]*[^\W\d_a-zß-öø-ÿа-џґ])"
+)
 # Abbreviations after which a sentence continues, in lower case, without their dots.
 _BEFORE_NUMBERS = frozenset(
     """abb approx aprox apdo art arts bd bldg c ca cap caps cf ch cód ed eds fig figs fol kap lib ln
@@ -224,7 +255,7 @@ def _cut_sentences(line: str, language: str) -> list[str]:
     """Return the sentences of a line without white space around it."""
     import sentencex
 
-    pieces = sentencex.segment(language, line)
+    pieces = sentencex.segment(language, _hide_common_words(line, language))
     spans = list(find_spans(line))
     cuts = {*_missing_cuts(line, spans, language)}
     if len(pieces) == 1 and not cuts:
@@ -236,6 +267,18 @@ def _cut_sentences(line: str, language: str) -> list[str]:
         space = _SPACE.match(line, end)  # belongs to the sentence before it
         cuts.add(space.end() if space else end)
     return list(_merge(line, sorted(cuts), spans, language))
+
+
+def _hide_common_words(line: str, language: str) -> str:
+    """Return a line with other letters in place of words that are no abbreviations."""
+    return _find_common_words(language).sub(lambda match: "ŋ" * len(match[0]), line)
+
+
+@cache
+def _find_common_words(language: str) -> re.Pattern[str]:
+    """Return the expression of words before a dot and a word: `_COMMON_WORDS`, `_UNIT_OR_NO`."""
+    words = "|".join(_COMMON_WORDS.get(language, "").split()) or "(?!)"
+    return re.compile(rf"(?<![\w.])(?:(?i:{words})(?=\.\s+[{_QUOTES}]*[^\W\d_])|{_UNIT_OR_NO})")
 
 
 def _merge(

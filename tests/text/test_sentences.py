@@ -63,6 +63,10 @@ SPANISH = [
     "Tengo 3 gatos. |5 perros son muchos.",
     "Capítulo 3. |El rey.",
     "Nació en el s. XIX. |Murió joven.",
+    "Estoy bien. |Gracias. |ESTÁ BIEN. |GRACIAS. |estoy bien. |y tú",
+    "Vive cerca del mar. |«Claro», dije.",
+    "«Estoy bien. Gracias», dijo.",
+    "Dije que no. |Pesa 70 kg. |Hay 5 km. de aquí al art. no. IV de la ley no. de serie.",
     "J. R. R. Tolkien escribió mucho. |A. Machado también.",
     "Mira https://a.com/x?y=1. |Es útil.",
     "Escribe a ana.perez@example.com. |¿Sí? |Gracias.",
@@ -89,8 +93,12 @@ ENGLISH = [
     "It costs $5. |Go to www.example.com. |Then pay.",
     "Apples, pears, etc. |Then nothing.",
     "Is v1.2.3 out? |Yes.",
+    "Come with me. |Tom is ill. |Mr. Smith too.",
 ]
 OTHERS = [
+    ("it", "Non lo so. |Poi andiamo. |Tre anni fa. |Marco era qui."),
+    ("de", "Er liebt mich. |Tom geht."),
+    ("ru", "Это мой муж. |Том ушёл."),
     ("de", "Das ist z. B. gut. |Am 3. Mai kam er. |Der 2. Weltkrieg war lang."),
     ("de", "„Komm!“, sagte er. |Dr. Müller ging. |Er kam am 5. |Dann ging er."),
     ("fr", "M. Dupont est là. |Mme. Curie aussi. |C'est ça ! |Oui ? |Non."),
@@ -114,6 +122,16 @@ OTHERS = [
 )
 def test_a_text_is_cut_after_its_sentences(language: str, marked: str) -> None:
     assert split_sentences(marked.replace("|", ""), language) == marked.split("|")
+
+
+@pytest.mark.parametrize("language", sentences._COMMON_WORDS)
+def test_common_words_are_abbreviations_of_the_library_that_end_a_sentence(language: str) -> None:
+    import sentencex
+
+    for word in sentences._COMMON_WORDS[language].split():
+        text = f"Abc {word}. Efgh."
+        assert len(sentencex.segment(language, text)) == 1, word
+        assert len(split_sentences(text, language)) == 2, word
 
 
 @pytest.mark.parametrize(
