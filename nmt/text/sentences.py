@@ -131,8 +131,13 @@ _BEFORE_WORDS = _BEFORE_NUMBERS | frozenset(
     """.split()
 )
 _BEFORE_NAMES = frozenset(
-    """avda dr dra dña fco gral hna hno ing lic mme mlle mons mr mrs ms mª prof profa sr sra sres
-    srta sta sto""".split()
+    """av avda bd cía dr dra dña fco gral hna hno ing lic mme mlle mons mr mrs ms mª pl prof
+    profa sr sra sres srta sta sto""".split()
+)
+# Words that begin a sentence and are no family names, so that "the U.S." ends the one before.
+_BEGINNINGS = frozenset(
+    """but he her his how if it our she so that their then there these they this we what when where
+    who why you""".split()
 )
 _SHORT_TITLES = {"es": ("d", "dª"), "fr": ("m", "mm")}
 
@@ -368,7 +373,8 @@ def _continues(before: str, after: str, language: str) -> bool:
     if dotted in _SHORT_TITLES.get(language, ()) and not _INITIALS.search(before):
         return True
     if len(dotted) == 1 and word and word[1].isupper() and dotted != "i" and first.isupper():
-        return True  # an initial
+        words = _WORD.findall(after)
+        return words[0].lower() not in _BEGINNINGS  # an initial
     if language == "de" and _ORDINAL.search(before):  # der 2. Weltkrieg
         return True
     return dotted in _BEFORE_NAMES

@@ -65,6 +65,7 @@ SPANISH = [
     "Nació en el s. XIX. |Murió joven.",
     "Estoy bien. |Gracias. |ESTÁ BIEN. |GRACIAS. |estoy bien. |y tú",
     "Vive cerca del mar. |«Claro», dije.",
+    "Av. Juárez, pl. España y Cía. Telefónica.",
     "«Estoy bien. Gracias», dijo.",
     "Dije que no. |Pesa 70 kg. |Hay 5 km. de aquí al art. no. IV de la ley no. de serie.",
     "J. R. R. Tolkien escribió mucho. |A. Machado también.",
@@ -94,6 +95,7 @@ ENGLISH = [
     "Apples, pears, etc. |Then nothing.",
     "Is v1.2.3 out? |Yes.",
     "Come with me. |Tom is ill. |Mr. Smith too.",
+    "He lives in the U.S. |She does not. |Take vitamin C. |It is in H. G. Wells.",
 ]
 OTHERS = [
     ("it", "Non lo so. |Poi andiamo. |Tre anni fa. |Marco era qui."),
