@@ -1,4 +1,4 @@
-"""Markdown: CommonMark with tables, strikethrough, footnotes, math and front matter.
+"""Markdown: CommonMark with tables, strikethrough, footnotes, admonitions, math, front matter.
 
 A document filled with its own texts is the same bytes. A paragraph that changes is written on one
 line, or one for each hard line break; character references in it become characters, markers of
@@ -91,10 +91,11 @@ class MarkdownDocument(Document):
                 begin, end = next(cells, (row, row))
                 content = self._source[begin:end].replace("\\|", "|")
                 yield _Passage(begin, end, content, "", "" if begin == row else None, True)
-            elif before.type == "heading_open" and before.markup.startswith("#"):
+            elif before.type == "title_open" or before.markup.startswith("#"):
                 end = self._find_line_end(begins[0])
                 begin = self._source.rfind(token.content, begins[0], end)
-                yield _Passage(begin, begin + len(token.content), token.content, marker="# ")
+                marker = "# " if before.type == "heading_open" else None
+                yield _Passage(begin, begin + len(token.content), token.content, marker=marker)
             else:
                 yield self._join(begins)
 

@@ -24,9 +24,14 @@ _NOTE = re.compile(r"\[\^[^\[\]\s]+\]:")
 _DEFINITION = re.compile(rf"{_NOTE.pattern}|:[ \t]")
 # Lines between texts: containers, alerts, tables of contents, template tags, attributes.
 _KEPT_LINE = re.compile(
-    r":::.*|(?:!!!|\?\?\?\+?)[ \t]+[a-z].*|===\+? \".*\"|\[!\w+\][+-]?|\[\[?_?TOC_?\]\]?"
-    r"|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
+    r":::.*|\[!\w+\][+-]?|\[\[?_?TOC_?\]\]?|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
 )
+# The first line of an admonition or a tab: !!! note "Title", ???+ note, === "Title".
+_ADMONITION = re.compile(
+    r"""(?:(?:!!!|\?\?\?\+?)(?=[ \t]+["a-z])(?:[ \t]+[\w-]+)*|===[+!]{0,2}(?=[ \t]+"))"""
+    r"""(?:[ \t]+"(?P<title>.*)")?"""
+)
+_ADMONITION_INDENT = 4
 # What begins no paragraph of a footnote.
 _BLOCK = re.compile(r"(?:[-+*]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[>|<]|```|~~~")
 _CALLOUT = re.compile(r"\[!\w+\][+-]?[ \t]+\S")  # with a title
@@ -53,6 +58,7 @@ class MarkdownParser:
         for name, block_rule in (
             ("math", _skip_math),
             ("kept_line", _skip_kept_line),
+            ("admonition", _read_admonition),
             ("callout", _read_callout),
             ("definition", _end_before_definition),
         ):
@@ -163,11 +169,41 @@ def _read_callout(state: StateBlock, begin: int, end: int, silent: bool) -> bool
         return False
     if not silent:
         state.line = begin + 1
-        state.push("paragraph_open", "p", 1)
-        inline = state.push("inline", "", 0)
-        inline.content, inline.map, inline.children = text, [begin, state.line], []
-        state.push("paragraph_close", "p", -1)
+        _push_line(state, begin, text, "paragraph", "p")
     return True
+
+
+def _read_admonition(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Read an admonition or a tab of MkDocs: a line with a title, and an indented block."""
+    match = _ADMONITION.fullmatch(_get_line(state, begin))
+    if match is None or state.is_code_block(begin):
+        return False
+    if silent:
+        return True
+    state.push("admonition_open", "", 1)
+    if match["title"]:
+        _push_line(state, begin, match["title"].strip(), "title", "")
+    outer = state.blkIndent, state.lineMax
+    state.blkIndent += _ADMONITION_INDENT
+    lines = takewhile(
+        lambda line: state.isEmpty(line) or state.sCount[line] >= state.blkIndent,
+        range(begin + 1, end),
+    )
+    filled = (line for line in lines if not state.isEmpty(line))
+    state.lineMax = max(filled, default=begin) + 1
+    state.md.block.tokenize(state, begin + 1, state.lineMax)
+    state.line = state.lineMax
+    state.blkIndent, state.lineMax = outer
+    state.push("admonition_close", "", -1)
+    return True
+
+
+def _push_line(state: StateBlock, line: int, text: str, kind: str, tag: str) -> None:
+    """Add the tokens of a text of one line."""
+    state.push(f"{kind}_open", tag, 1)
+    inline = state.push("inline", "", 0)
+    inline.content, inline.map, inline.children = text, [line, line + 1], []
+    state.push(f"{kind}_close", tag, -1)
 
 
 def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:

@@ -102,7 +102,7 @@ Término
 : no es CommonMark
 
 !!! note "Título"
-    código con sangría
+    Un consejo.
 
 Uno | Dos
 --- | ---
@@ -269,6 +269,84 @@ def test_paragraphs_of_callouts_and_notes(source: str, texts: list[str]) -> None
     assert copy(document) == source.encode()
 
 
+ADMONITIONS = """Hola
+!!! note "Título de "la" nota"
+    El perro
+    corre.
+
+        código
+
+    - uno
+
+    ???+ tip inline end
+        Con ``` y
+        más.
+Después.
+
+> === " Cita "
+>     En cita.
+
+1. Paso
+
+    ??? "Ver"
+
+        Dentro
+    Sigue
+
+!!! danger ""
+\tSin título.
+"""
+
+
+def test_titles_and_texts_of_admonitions() -> None:
+    document = read(ADMONITIONS)
+    assert [segment.text for segment in document.segments] == [
+        "Hola",
+        'Título de "la" nota',
+        "El perro corre.",
+        "uno",
+        "Con ``` y más.",
+        "Después.",
+        "Cita",
+        "En cita.",
+        "Paso",
+        "Ver",
+        "Dentro",
+        "Sigue",
+        "Sin título.",
+    ]
+    assert copy(document) == ADMONITIONS.encode()
+    written = fill(ADMONITIONS, *(f"t{i} `" for i in range(len(document.segments))))
+    assert (
+        written
+        == """t0 `
+!!! note "t1 `"
+    t2 `
+
+        código
+
+    - t3 `
+
+    ???+ tip inline end
+        t4 `
+t5 `
+
+> === " t6 ` "
+>     t7 `
+
+1. t8 `
+
+    ??? "t9 `"
+
+        t10 `
+    t11 `
+
+!!! danger ""
+\tt12 `
+"""
+    )
+
+
 def test_the_space_beside_a_linked_picture_stays() -> None:
     document = read("Y [![*a*](b)](c) hoy, [![*d*](e)](f).")
     [segment] = document.segments
@@ -349,6 +427,7 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         ("el **gato** negro", "the black cat", [(9, 13)], "the black **cat**"),
         ("el **gato** negro", "the black cat", [(3, 10)], "the **black** cat"),
         ("el _gato_ x", "thecat", [(0, 3)], "*the*cat"),
+        ("el __gato__ x", "the cat", [(4, 7)], "the __cat__"),
         ("el **gato** x", "the (cat)x", [(4, 9)], "the <strong>(cat)</strong>x"),
         ("~~a~~ *b*", "cats", [(0, 2), (2, 4)], "~~ca~~*ts*"),
         ("**a** **b**", "cats", [(0, 2), (2, 4)], "<strong>ca</strong><strong>ts</strong>"),
@@ -573,7 +652,7 @@ def test_a_line_of_marks_belongs_to_the_text(line: str) -> None:
     """Admonitions name their kind: !!! note."""
     [segment] = read(f"hola\n{line}\n").segments
     assert segment.text == f"hola {line}"
-    assert [text.text for text in read('hola\n\n??? note "Título"\n').segments] == ["hola"]
+    assert [text.text for text in read("hola\n\n??? note\n").segments] == ["hola"]
 
 
 def test_a_line_that_would_mean_more_follows_a_tag() -> None:
@@ -622,7 +701,21 @@ def has_letter(block: Token) -> bool:
 HOSTILE = (
     *("[", "![", "*a ", "**a _b", "> ", "- ", "`a ``", "<a ", "<!--", "$a ", "$$a\n", "[^", "{#"),
     *("[a](", "|", "|a\n|-\n", "<b>", "</b>", "\\", "&", "~~a", "[x]: y\n", "\n- a\n  - b"),
-    *("[a][b] ", "![a](b) ", "$$\n", "---\n", "a  \n", "<i>*</i>", "1. ", "_*", "[^a]: b\n"),
+    *(
+        "[[a",
+        "[[a|",
+        "!!! a\n    ",
+        '=== "a"\n\n',
+        "[a][b] ",
+        "![a](b) ",
+        "$$\n",
+        "---\n",
+        "a  \n",
+        "<i>*</i>",
+        "1. ",
+        "_*",
+        "[^a]: b\n",
+    ),
 )
 
 
