@@ -109,13 +109,14 @@ class Reader:
         self.elements.append(Element(kind, items, to_one_line(begin), to_one_line(end), label))
 
     def _open_link(self, at: int) -> None:
-        begin, label_end, end = self._tokens[at].meta["parts"]
-        label, tail = self._content[begin:label_end], self._content[label_end:end]
+        begin, label_begin, label_end, end = self._tokens[at].meta["parts"]
+        head, label = self._content[begin:label_begin], self._content[label_begin:label_end]
+        tail = self._content[label_end:end]
         is_named_by_text = tail in ("]", "][]")
-        self._open("link", at, "[", tail, to_one_line(label) if is_named_by_text else "")
+        self._open("link", at, head, tail, to_one_line(label) if is_named_by_text else "")
         inside = takewhile(lambda token: token.type != "link_close", self._tokens[at + 1 :])
         has_text = any(token.type in TEXTS for token in inside)
-        is_spaced = not has_text and self._is_between_spaces(begin - 1, end)
+        is_spaced = not has_text and self._is_between_spaces(begin, end)
         self.elements[-1] = self.elements[-1]._replace(is_spaced=is_spaced)
 
     def _is_between_spaces(self, begin: int, end: int) -> bool:

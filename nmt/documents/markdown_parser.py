@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import Literal
 
 from markdown_it import MarkdownIt, rules_block, rules_inline
+from markdown_it.common.utils import normalizeReference
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -40,15 +41,20 @@ _EXTENSION = re.compile(
     |(?P<kept>\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
     re.VERBOSE | re.DOTALL,
 )
+# A link or an included file of a wiki; brackets around a link are none.
+_WIKI = re.compile(
+    r"(?P<included>!?)\[\[(?P<target>[^\s\[\]|`^][^\[\]|`\n]*)"
+    r"(?:\|(?P<text>(?:\\.|[^\[\]\\\n])*))?\]\](?![(\[])"
+)
 _InlineRule = Callable[[StateInline, bool], bool]
 
 
 class MarkdownParser:
-    """CommonMark with tables, strikethrough, math, footnotes; links know the definitions so far.
+    """CommonMark with extensions; links know the definitions so far.
 
     Tokens of blocks have `meta["begins"]`, where the lines of their text begin. Tokens inside of
-    lines have `meta["span"]`, their characters; those that open a link `meta["parts"]`: where its
-    label begins, where it ends, and where the link ends.
+    lines have `meta["span"]`, their characters; those that open a link `meta["parts"]`: where the
+    link begins, where its label begins and ends, and where the link ends.
     """
 
     def __init__(self) -> None:
@@ -76,6 +82,7 @@ class MarkdownParser:
             inline.at(name, _with_span(rule))
         inline.at("link", _read_link)
         inline.before("backticks", "extension", _with_span(_read_extension))
+        inline.before("link", "wiki", _with_span(_read_wiki))
         self._references: dict[str, object] = {}
 
     def parse_blocks(self, text: str, *, is_excerpt: bool = False) -> list[Token]:
@@ -290,5 +297,29 @@ def _read_link(state: StateInline, silent: bool) -> bool:
         added = islice(state.tokens, count, None)
         opening = next(token for token in added if token.type == "link_open")
         label_end = state.md.helpers.parseLinkLabel(state, begin, True)
-        opening.meta["parts"] = begin + 1, label_end, state.pos
+        opening.meta["parts"] = begin, begin + 1, label_end, state.pos
     return is_match
+
+
+def _read_wiki(state: StateInline, silent: bool) -> bool:
+    """Read [[target]] or ![[file]], which stay, or [[target|text]], a link."""
+    match = _WIKI.match(state.src, state.pos, state.posMax)
+    # In the label of a link, they are brackets.
+    if match is None or silent or state.linkLevel:
+        return False
+    begin, label_end = match.start("target"), match.end() - 2
+    if normalizeReference(state.src[begin:label_end]) in state.env["references"]:
+        return False  # a link in brackets
+    if match["included"]:
+        state.push("empty", "", 0)
+    elif match["text"] is None:
+        state.push("kept", "", 0)
+    else:
+        opening = state.push("link_open", "a", 1)
+        opening.meta["parts"] = match.start(), match.start("text"), label_end, match.end()
+        state.pos, state.posMax, outer_end = match.start("text"), label_end, state.posMax
+        state.md.inline.tokenize(state)
+        state.posMax = outer_end
+        state.push("link_close", "a", -1)
+    state.pos = match.end()
+    return True
