@@ -95,12 +95,16 @@ class TableDocument(Document):
 
 @cache
 def _cell_pattern(delimiter: str) -> re.Pattern[str]:
-    """Return the expression of a cell and what ends it; it fails where a quote is not closed."""
+    """Return the expression of a cell; it fails where a quote is not closed.
+
+    The same where text follows quotes around a line break: they may begin cells of two rows.
+    """
     quoted = r'[^"]*+(?:""[^"]*+)*+'
+    in_line = r'[^"\r\n]*+(?:""[^"\r\n]*+)*+'
     other = rf"[^{delimiter}\r\n]*"
     return re.compile(
         rf' *"(?P<inner>{quoted})" *(?=[{delimiter}\r\n]|\Z)'
-        rf'|"(?P<begin>{quoted})"(?P<rest>{other})'  # text after the quotes
+        rf'|"(?P<begin>{in_line})"(?P<rest>{other})'  # text after the quotes
         rf'|(?P<plain>(?!"){other})'
     )
 

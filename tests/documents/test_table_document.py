@@ -224,6 +224,7 @@ def test_tables_are_read_again_with_their_translations(
         (COMMAS, ("Texto", "nada"), "--columns nada"),
         ('a,b\nc,"d\n', ("a",), "quote in row 2 is not closed"),
         ('a,b\n"c""', ("a",), "quote in row 2 is not closed"),
+        ('a,b\n1,"c\n2,"d" e\n', ("a",), "quote in row 2 is not closed"),  # another row's begins
         ("a,b\n" + 'c, "' * 100_001 + '\n"' + '""' * 100_000, ("a",), "is not closed"),
         ("a," * 1000, (), ", …$"),
         ('"a\nb",c', (), "is a b, c"),
