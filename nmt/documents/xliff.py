@@ -54,7 +54,7 @@ _WRITTEN_PAIR = re.compile(r"(START|CLOSE)_(\w+?)(?:_\d+)?")  # identifiers that
 # Elements of a translation that is not there yet; any other one is content.
 _FRAMES = {"g", "mrk", "pc"}
 # States in which a target may be a copy of its source.
-_UNTRANSLATED = {"new", "needs-translation", "initial"}
+_UNTRANSLATED = {"new", "needs-translation", "needs-l10n", "initial"}
 
 
 @dataclass

@@ -205,7 +205,7 @@ def test_xliff_1_gets_targets_and_its_language() -> None:
     assert document.fill(filled).decode() == expected
 
 
-@pytest.mark.parametrize("state", ["new", "needs-translation"])
+@pytest.mark.parametrize("state", ["new", "needs-translation", "needs-l10n"])
 def test_a_copy_of_the_source_that_waits_for_a_translation_is_replaced(state: str) -> None:
     """Many programs write each source into its target."""
     data = make_unit("Muy <g id='1'>bien</g>", f'<target state="{state}">Muy\nbien</target>')
