@@ -35,6 +35,7 @@ from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
 from nmt.inference.term_forcing import TermForcer
 from nmt.inference.word_links import add_words, locate_sources
+from nmt.text.tags import Insertions
 
 if TYPE_CHECKING:
     from nmt.inference.quality_model import QualityModel
@@ -119,12 +120,31 @@ class Pipeline:
     ) -> list[list[Translation]]:
         """Return translations of each segment, best first.
 
-        With `Segmenter.segment` before and `Joiner.join_best` after it, these make the translations
-        of texts. The translation of a segment begins with its prefix, not with that of the request.
+        With `Segmenter.segment` before and `join` after it, these make the translations of texts.
+        The translation of a segment begins with its prefix, not with that of the request.
         """
         plan = self._plan(request)
         with ThreadPoolExecutor(plan.engine.parallel) as pool:
             return self._start_segments(segments, plan, pool)()
+
+    def join(
+        self, text: SegmentedText, segments: list[list[Translation]], request: Request
+    ) -> list[tuple[Translation, Insertions]]:
+        """Return translations of a text, given those of its segments, and where each has its tags.
+
+        Their words refer to the characters of the text.
+        """
+        if any(translation.words for row in segments for translation in row):
+            segments = locate_sources(text, segments)
+        if isinstance(request, SearchRequest):
+            translations = self._joiner.join_best(segments, request.n_best, text.spaces)
+        else:
+            translations = self._joiner.join_samples(
+                segments, request.count, request.seed, text.spaces
+            )
+            if request.rank_by_agreement:
+                translations = _rank_by_agreement(translations)
+        return [carry_tags(text.source, translation) for translation in translations]
 
     def encode_prefix(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -213,27 +233,11 @@ class Pipeline:
             assembled = []
             for text in segmented_texts:
                 hypotheses = [next(translations) for _ in text.segments]
-                if plan.finds_words or text.source.tags:
-                    hypotheses = locate_sources(text, hypotheses)
-                found = self._assemble(text, hypotheses, request)
+                found = [translation for translation, _ in self.join(text, hypotheses, request)]
                 assembled.append(found if plan.finds_words else list(map(_drop_words, found)))
             return assembled
 
         return wait
-
-    def _assemble(
-        self, text: SegmentedText, segments: list[list[Translation]], request: Request
-    ) -> list[Translation]:
-        """Return the translations of a text from those of its segments."""
-        if isinstance(request, SearchRequest):
-            translations = self._joiner.join_best(segments, request.n_best, text.spaces)
-        else:
-            translations = self._joiner.join_samples(
-                segments, request.count, request.seed, text.spaces
-            )
-        if isinstance(request, SamplingRequest) and request.rank_by_agreement:
-            translations = _rank_by_agreement(translations)
-        return [carry_tags(text.source, translation)[0] for translation in translations]
 
     def _start_segments(self, segments: Sequence[Segment], plan: _Plan, pool: Executor) -> Pending:
         """Start to search, in batches of similar length; copied segments cost no search."""

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nmt.errors import UserError
 from nmt.inference.alignment import move_spans
 from nmt.inference.alternatives import Alternative, find_alternatives
-from nmt.inference.carrying import carry_tags
 from nmt.inference.contract import SearchRequest
 from nmt.inference.joining import place_texts
 from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
-from nmt.inference.word_links import locate_sources, match_segments
+from nmt.inference.word_links import match_segments
 from nmt.text.tags import Insertions
 from nmt.text.terms import Glossary
 from nmt.text.words import find_words
@@ -73,7 +72,8 @@ class SegmentTranslator:
         self._tokenizer = translator.tokenizer
         self._begin_with = translator.pipeline.begin_with
         self._search = translator.pipeline.search_segments
-        self._joiner = translator.joiner
+        self._join = translator.pipeline.join
+        self._language = translator.joiner.language
 
     def segment(
         self,
@@ -188,15 +188,13 @@ class SegmentTranslator:
 
         Their words refer to the characters of the source.
         """
-        if any(translation.words for row in hypotheses for translation in row):
-            hypotheses = locate_sources(text, hypotheses)
-        joined = self._joiner.join_best(hypotheses, n_best, text.spaces)
-        tagged = [carry_tags(text.source, translation) for translation in joined]
+        joined = self._join(text, hypotheses, SearchRequest(n_best=n_best))
         best = [max(row, key=lambda each: each.score).text for row in hypotheses]
-        joined_best, begins = place_texts(best, self._joiner.language, text.spaces)
-        assert joined_best == joined[0].text, "`Joiner.join_best` chooses the same"
-        sentences = locate_sentences(text, best, begins, tagged[0][1])
-        return JoinedText([translation for translation, _ in tagged], sentences)
+        joined_best, begins = place_texts(best, self._language, text.spaces)
+        first, tags = joined[0]
+        assert tags.insert(joined_best) == first.text, "`Joiner.join_best` chooses the same"
+        sentences = locate_sentences(text, best, begins, tags)
+        return JoinedText([translation for translation, _ in joined], sentences)
 
 
 def locate_sentences(
