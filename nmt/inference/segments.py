@@ -208,8 +208,10 @@ class SegmentWriter:
             if any(slot not in text for slot in SLOTS[: len(segment.spans)])
             or (segment.ellipses and not segment.has_commas_of(text))
         ]
-        alignments = align_outputs(engine, [pairs[i] for i in lacking])
-        aligned = {} if alignments is None else dict(zip(lacking, alignments, strict=True))
+        aligned: dict[int, np.ndarray] = {}
+        if lacking and engine is not None and engine.can_align:
+            alignments = align_outputs(engine, [pairs[i] for i in lacking])
+            aligned = dict(zip(lacking, alignments, strict=True))
         translations = iter(
             self._write(*pair, text, aligned.get(number))
             for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
@@ -312,11 +314,9 @@ def _write_ellipses(segment: Segment, text: str, placer: Placer | None) -> str:
 
 
 def align_outputs(
-    engine: Engine | None, outputs: Sequence[tuple[Segment, Hypothesis | Translation]]
-) -> list[np.ndarray] | None:
-    """Return the alignment of each output to its segment, float32 [T, S]; None: it is unknown."""
-    if not outputs or engine is None or not engine.can_align:
-        return None
+    engine: Engine, outputs: Sequence[tuple[Segment, Hypothesis | Translation]]
+) -> list[np.ndarray]:
+    """Return the alignment of each output to its segment, float32 [T, S]: see `Engine.align`."""
     sources = [segment.ids for segment, _ in outputs]
     targets = [np.asarray(output.tokens[:-1], np.int32) for _, output in outputs]
     return engine.align(sources, targets)

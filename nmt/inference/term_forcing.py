@@ -17,7 +17,7 @@ from nmt.inference.contract import BeamOptions, Engine, Hypothesis
 from nmt.inference.prefixes import stack_prefixes
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
-from nmt.inference.segments import Segment
+from nmt.inference.segments import Segment, align_outputs
 from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
 from nmt.text.spans import SLOTS, find_spans
 from nmt.text.terms import Glossary, Term, TermMatch
@@ -96,10 +96,7 @@ class TermForcer:
             chosen = self._drop_used(lacking, matches, outputs)
             if not chosen:
                 break
-            alignments = self._engine.align(
-                [segments[i].ids for i in chosen],
-                [np.asarray(outputs[i][0].tokens[:-1], np.int32) for i in chosen],
-            )
+            alignments = align_outputs(self._engine, [(segments[i], outputs[i][0]) for i in chosen])
             candidates: list[_Candidate] = []
             for i, weights in zip(chosen, alignments, strict=True):
                 match, texts = self._propose_beginnings(

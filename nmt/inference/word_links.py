@@ -58,8 +58,7 @@ def add_words(
         for segment, alternatives in zip(segments, translations, strict=True)
         for translation in alternatives
     ]
-    alignments = align_outputs(engine, pairs)
-    if alignments is None:
+    if not (pairs and engine.can_align):
         return [list(alternatives) for alternatives in translations]
     linked = iter(
         replace(
@@ -69,7 +68,7 @@ def add_words(
                 for word in link_words(segment, translation, tokenizer, weights)
             ),
         )
-        for (segment, translation), weights in zip(pairs, alignments, strict=True)
+        for (segment, translation), weights in zip(pairs, align_outputs(engine, pairs), strict=True)
     )
     return [[next(linked) for _ in alternatives] for alternatives in translations]
 
