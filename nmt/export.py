@@ -81,13 +81,11 @@ def check(arguments: argparse.Namespace) -> None:
     """Check the arguments before anything is loaded.
 
     Raises:
-        UserError: the format has no such quantization or option, or needs another backend.
+        UserError: the format has no such quantization, or needs another backend.
     """
     if arguments.quantization != "float32" and arguments.format not in _QUANTIZED_FORMATS:
         formats = " or ".join(_QUANTIZED_FORMATS)
         raise UserError(f"--quantization {arguments.quantization} needs --format {formats}")
-    if arguments.format == "transformers" and arguments.length_penalty is not None:
-        raise UserError("--format transformers has no such length penalty: leave it out")
     backend = read_backend()
     if arguments.format in _TENSORFLOW_FORMATS and backend != "tensorflow":
         raise UserError(

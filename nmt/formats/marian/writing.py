@@ -228,6 +228,8 @@ def _make_search(config: Config, sizes: Sizes, pad: int) -> dict[str, Any]:
     """Return the settings of the search, which never writes padding."""
     return {
         "num_beams": config.decoding.beam_size,
+        # MarianMT divides by length ** penalty: the same for 0, similar for 1, its default.
+        "length_penalty": config.decoding.length_penalty,
         "no_repeat_ngram_size": config.decoding.no_repeat_ngram,
         "max_length": sizes.max_length,
         "bad_words_ids": [[pad]],

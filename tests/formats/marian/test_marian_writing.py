@@ -112,6 +112,15 @@ def test_every_form_it_holds_says_the_same(tmp_path: Path, tokenizer: Tokenizer,
     np.testing.assert_allclose(logits[..., 1:], expected[..., 1:], atol=2e-5)
 
 
+def test_the_search_of_the_run_is_written(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    search = ["decoding.beam_size=3", "decoding.length_penalty=0", "decoding.no_repeat_ngram=2"]
+    config, model = make(tokenizer, search)
+    write(model, tokenizer, config, tmp_path)
+    written = json.loads((tmp_path / "generation_config.json").read_text())
+    keys = ("num_beams", "length_penalty", "no_repeat_ngram_size")
+    assert [written[key] for key in keys] == [3, 0, 2]
+
+
 @pytest.mark.parametrize("setting", REFUSED)
 def test_what_it_cannot_hold_is_said(tmp_path: Path, tokenizer: Tokenizer, setting: str) -> None:
     config, model = make(tokenizer, REFUSED[setting])
