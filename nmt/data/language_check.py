@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.config.sources import RUN, SourceConfig, list_paths, source_key
+from nmt.config.sources import PATTERNS, RUN, SourceConfig, list_paths, source_key
 from nmt.data.bilingual import is_bilingual
 from nmt.data.languages import (
     CERTAIN,
@@ -74,10 +74,13 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
             f"{key}={tag}, but that side is {describe_language(language)}"
             for key, tag, language in wrong
         )
-        remedy = " ".join(f"{key}={language}" for key, _, language in wrong)
-        if actual[0] == actual[1] or actual[0] == expected[1] or actual[1] == expected[0]:
-            remedy = "the files or columns of the two languages"
-        raise UserError(f"{which}: {faults}: set {remedy} {skip}")
+        remedy = "set " + " ".join(f"{key}={language}" for key, _, language in wrong)
+        kinds = {each.kind for each in config.sources.values()}
+        if source.kind == "phrasebook" and kinds - {"phrasebook", PATTERNS}:
+            remedy = f"leave it out with '~data.sources.{name}'"  # an experiment may have added it
+        elif actual[0] == actual[1] or actual[0] == expected[1] or actual[1] == expected[0]:
+            remedy = "set the files or columns of the two languages"
+        raise UserError(f"{which}: {faults}: {remedy} {skip}")
 
 
 def sample_sides(rows: Sequence[Row]) -> list[tuple[str, str]]:

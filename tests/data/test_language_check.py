@@ -140,6 +140,26 @@ def test_a_side_in_the_language_of_the_other_is_refused(tmp_path: Path) -> None:
     assert "set the files or columns of the two languages" in message
 
 
+def test_the_embedded_corpus_beside_a_corpus_of_other_languages_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.tsv"
+    path.write_text("".join("\t".join(pair) + "\n" for pair in german_and_english()))
+    written = SourceConfig(kind="phrasebook", split="train")
+    pairs = SourceConfig(kind="files", path=str(path))
+    changes = {"source_language": "de", "check_languages": True}
+
+    def refuse(sources: dict[str, SourceConfig]) -> str:
+        config = configure(sources, **changes)
+        return complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+
+    fault = "data.source_language=de, but that side is Spanish (es): "
+    assert refuse({"pairs": pairs, "written": written}) == (
+        f"source 'written': {fault}leave it out with '~data.sources.written' "
+        "(data.check_languages=false skips this check)"
+    )
+    load_corpus(configure({"pairs": pairs}, **changes), cache_dir=tmp_path)
+    assert f"{fault}set data.source_language=es (" in refuse({"written": written})
+
+
 @pytest.mark.parametrize(
     "change",
     [
