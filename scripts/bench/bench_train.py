@@ -274,6 +274,7 @@ def prepare(overrides: list[str]) -> Ready:
     """
     from rich.console import Console
 
+    from nmt.config.training import AUTO
     from nmt.errors import UserError, fail
     from nmt.runs.resuming import compose_config
     from nmt.startup.commands import set_up_training
@@ -282,6 +283,12 @@ def prepare(overrides: list[str]) -> Ready:
     console = Console(stderr=True, quiet=True)
     try:
         config = compose_config(overrides)
+        training = config.training
+        if training.batch_tokens == AUTO and training.update_tokens is None:
+            raise UserError(
+                "training.batch_tokens=auto leaves the size of an update open: set "
+                "training.update_tokens=N"
+            )
         set_up_training(Path(config.cache_dir))
         with quiet_start():
             from nmt.runs.building import set_seed
