@@ -17,6 +17,7 @@ from nmt.text.final_marks import (
     simplify_marks,
     split_final_marks,
 )
+from nmt.text.greetings import find_greetings
 from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
 from nmt.text.slashes import Slashes
 from nmt.text.source_words import SourceWords
@@ -84,7 +85,7 @@ class Speller:
 
     Args:
         tokenizer: a sign is replaced if no piece has it, and pieces have its substitute.
-        language: BCP 47 tag of the sentences, for their abbreviations.
+        language: BCP 47 tag of the sentences, for their abbreviations and greetings.
         words: of the training sources: abbreviations, slashes, ellipses and final marks that these
             hardly have are replaced. None: not known.
     """
@@ -96,6 +97,7 @@ class Speller:
         words: SourceWords | None = None,
     ) -> None:
         self._tokenizer = tokenizer
+        self._language = language
         self._words = words
         self._abbreviations = Abbreviations(language, words)
         self._slashes = Slashes(language, words)
@@ -172,7 +174,7 @@ class Speller:
 
     def _find_replacements(self, text: str) -> list[Replacement]:
         """Return replacements by where they begin, longer ones first; they may overlap."""
-        found = self.find_short_forms(text)
+        found = [*find_greetings(text, self._language), *self.find_short_forms(text)]
         body, marks = split_final_marks(text)
         simple = simplify_marks(marks)
         end = len(text)

@@ -122,6 +122,7 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
         ("El .NET, no :) sé", "El .NET, no :) sé", "El .NET, no :) sé"),
         ("Señor/a, bueno/no", "Señor, bueno o no", "Señor, bueno o no"),
         ("No sé;", "No sé", "No sé"),
+        ("¡Hola Sr. Bueno... no!", "¡Hola, señor Bueno, no!", "¡Hola, señor Bueno... no!"),
         ("¡¡No sé!!!", "¡No sé!", "¡No sé!"),
         ("¡¿No sé?!", "¿No sé?", "¿No sé?"),
         ("Sr. Bueno, n.º 1:", "Señor Bueno, número 1", "Señor Bueno, número 1:"),
