@@ -87,7 +87,7 @@ class Speller:
         tokenizer: a sign is replaced if no piece has it, and pieces have its substitute.
         language: BCP 47 tag of the sentences, for their abbreviations and greetings.
         words: of the training sources: abbreviations, slashes, ellipses and final marks that these
-            hardly have are replaced. None: not known.
+            hardly have are replaced, and greetings get their comma. None: not known.
     """
 
     def __init__(
@@ -174,7 +174,9 @@ class Speller:
 
     def _find_replacements(self, text: str) -> list[Replacement]:
         """Return replacements by where they begin, longer ones first; they may overlap."""
-        found = [*find_greetings(text, self._language), *self.find_short_forms(text)]
+        found = self.find_short_forms(text)
+        if self._words is not None:
+            found += find_greetings(text, self._language)
         body, marks = split_final_marks(text)
         simple = simplify_marks(marks)
         end = len(text)

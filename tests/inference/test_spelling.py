@@ -165,6 +165,10 @@ def test_ellipses_that_become_commas_are_found(
     assert Speller(tokenizer, "es", SourceWords(COMMON)).spell(text).find_ellipses(text) == ellipses
 
 
+def test_greetings_stay_where_words_are_not_known(tokenizer: Tokenizer) -> None:
+    assert Speller(tokenizer, "es").spell("Hola Ana").text == "Hola Ana"
+
+
 def test_french_has_spaces_before_marks(tokenizer: Tokenizer) -> None:
     text = "Bueno ! No : no sé ?"
     assert Speller(tokenizer, "fr-CA", SourceWords(COMMON)).spell(text).text == text
