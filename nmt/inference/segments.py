@@ -69,7 +69,7 @@ class Segment:
     @cached_property
     def target_spans(self) -> tuple[str, ...]:
         """What translations have in place of the kept spans: these, with dates translated."""
-        return tuple(map(self.dates.write, self.spans))
+        return self.dates.write_all(self.text, self.spans)
 
     @property
     def needs_words(self) -> bool:

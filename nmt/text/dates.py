@@ -216,13 +216,32 @@ class DateWriter:
         is_date = make_overlap_test(dates)
         return sorted([*dates, *(each for each in self._ordinals.find(text) if not is_date(*each))])
 
-    def write(self, date: str) -> str:
-        """Return a date or ordinal in the other language; other texts, and capitals, stay."""
+    def write_all(self, source: str, spans: Sequence[str]) -> tuple[str, ...]:
+        """Return kept spans with the dates and ordinals in the other language.
+
+        Args:
+            source: with slots.
+            spans: those of the source, by number of their slot.
+        """
+        return tuple(
+            self.write(span, before, after)
+            for slot, span in zip(SLOTS, spans, strict=False)
+            for before, _, after in [source.partition(slot)]
+        )
+
+    def write(self, date: str, before: str = "", after: str = "") -> str:
+        """Return a date or ordinal in the other language; other texts, and capitals, stay.
+
+        Args:
+            date: a kept span.
+            before: the sentence before it, which may tell that a number is an ordinal.
+            after: the sentence after it.
+        """
         if date.casefold() in self._kept:
             return date
         found = self._parse(date)
         if found is None:
-            return self._ordinals.write(date)
+            return self._ordinals.write(date, before, after)
         written = self._write(found)
         return written.upper() if (found["MONTH"] or "").isupper() else written
 

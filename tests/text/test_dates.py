@@ -144,6 +144,13 @@ def test_dates_have_no_article_in_english(source: str, text: str, expected: str)
         assert other.remove_articles(source, text, [*spans.values()]) == text
 
 
+def test_all_spans_of_a_sentence_are_written() -> None:
+    source, spans = f"El {SLOTS[0]} de {SLOTS[1]} grados, {SLOTS[2]}", ["2º", "2º", "3 de mayo"]
+    assert DateWriter("es", "en").write_all(source, spans) == ("2nd", "2º", "May 3")
+    assert DateWriter("es", "en").without(frozenset(["2º"])).write_all(source, spans)[0] == "2º"
+    assert NO_DATES.write_all(source, spans) == tuple(spans)
+
+
 def test_other_texts_stay() -> None:
     writer = DateWriter("es", "en")
     assert writer.write("5") == "5"

@@ -40,6 +40,26 @@ def test_ordinals_are_written_in_the_other_language(
     assert translate(text, source, target) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "before", "text", "after", "written"),
+    [
+        ("es", "Vivo en el ", "2º", " A", "2nd"),
+        ("es", "", "3°", " PISO", "3rd"),
+        ("pt", "Moro no ", "5º", ".", "5th"),
+        ("it", "Abito al ", "11º", " piano", "11th"),
+        ("es", "Hoy hace ", "15º", " en Madrid", "15º"),
+        ("es", "Con ", "15º", " pisos", "15º"),
+        ("es", "Vivo en el ", "2", " A", "2"),
+        ("en", "del ", "2º", " piso", "2º"),
+    ],
+)
+def test_words_beside_a_number_tell_an_ordinal_from_a_temperature(
+    source: str, before: str, text: str, after: str, written: str
+) -> None:
+    target = "es" if source == "en" else "en"
+    assert OrdinalWriter(source, target).write(text, before, after) == written
+
+
 @given(st.integers(1, 999), st.permutations(["en", "es", "fr"]))
 def test_every_ordinal_comes_back(number: int, codes: list[str]) -> None:
     source, target = codes[:2]
