@@ -42,11 +42,11 @@ _ANY_MARKER = re.compile(
     r"|(?:\.{3}|…) ?(?=[¿¡]?[^\W\d_])"  # of a sentence that continues another one
     r"|[-–—](?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ]|[¿¡])|[-–—] (?=[¿¡A-ZÀ-ÖØ-Þ])"
 )
-# A sentence in quotation marks, brackets or signs of emphasis, which stay around it untranslated; a
-# mark after them ends the sentence.
+# A sentence in quotation marks, brackets (also < and >) or signs of emphasis, which stay around it
+# untranslated; a mark after them ends the sentence.
 _ENCLOSED = re.compile(
     r"(?:(«\s*+)[^«»]*[^«»\s](\s*+»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")"
-    r"|(‘)[^‘’]+(’)|(')[^']+(')|(\()[^()]+(\))|(\[)[^\[\]]+(\])"
+    r"|(‘)[^‘’]+(’)|(')[^']+(')|(\()[^()]+(\))|(\[)[^\[\]]+(\])|(<)[^<>]+(>)"
     r"|(?P<sign>\*{1,2}|_|~{1,2})(?=\S)[^*_~]+(?<=\S)((?P=sign)))(?P<final>[.!?…]*)"
 )
 
