@@ -58,7 +58,7 @@ _DOMAIN = (
 # Of a measure. No single letter: \b is ASCII's, so that "5 m" would begin in "5 más".
 _UNIT = (
     "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
-    "|(?:km/h|km|cm|mm|kg|mg|ml|kWh|kW|mAh|[GMk]?Hz|[KkMGT]B|px|dB|rpm)\\b"
+    "|(?:l/100 ?km|km/h|km|cm|mm|kg|mg|ml|kWh|kW|mAh|[GMk]?Hz|[KkMGT]B|px|dB|rpm)\\b"
 )
 _STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
 _NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder
