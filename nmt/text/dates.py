@@ -146,6 +146,7 @@ _ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
 # Groups of an expression's part, if not one of its name.
 _GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY")) | {"SHORT": ("MONTH",)}
 _YEAR = "([12][0-9]{3})"
+_DASH = re.compile(r"\s?[—–-]\s?")  # between two dates
 _ARTICLES = "el|il|le|o|der|den|am|the"  # of a date
 
 
@@ -204,14 +205,19 @@ class DateWriter:
         return writer
 
     def find(self, text: str) -> list[tuple[int, int]]:
-        """Return the characters [begin, end) of the dates and ordinals of a text, in order."""
-        dates = []
+        """Return the characters [begin, end) of the dates and ordinals of a text, in order.
+
+        Two dates with only a dash between them are one.
+        """
+        dates: list[tuple[int, int]] = []
         for match in self._any.finditer(text) if self._any else ():
             begin, end = match.span()
             days = self._two_days.match(text, begin)
             numbers = _read_numbers(days[0]) if days else []
             if days and numbers != sorted(set(numbers)):  # as in "we are 20 and 3 June"
                 begin = days.start(3)
+            if dates and _DASH.fullmatch(text, dates[-1][1], begin):
+                begin = dates.pop()[0]
             dates.append((begin, end))
         is_date = make_overlap_test(dates)
         return sorted([*dates, *(each for each in self._ordinals.find(text) if not is_date(*each))])
@@ -239,6 +245,9 @@ class DateWriter:
         """
         if date.casefold() in self._kept:
             return date
+        first, dash, last = self._split_range(date)
+        if dash:
+            return self.write(first) + dash + self.write(last)
         found = self._parse(date)
         if found is None:
             return self._ordinals.write(date, before, after)
@@ -259,12 +268,21 @@ class DateWriter:
         article = self._target.article if self._target is not None else ""
         for slot, span in zip(SLOTS, spans, strict=False):
             is_kept = span.casefold() in self._kept
-            if not article or is_kept or not (self._parse(span) or {}).get("DAY"):
+            first, _, _ = self._split_range(span)
+            if not article or is_kept or not (self._parse(first) or {}).get("DAY"):
                 continue
             has_article = re.search(rf"\b(?:{_ARTICLES})\s{slot}", source, re.IGNORECASE)
             end = "" if has_article else r"(?! [^\W\d_])"
             text = re.sub(rf"\b{article} (?={slot}{end})", "", text, flags=re.IGNORECASE)
         return text
+
+    def _split_range(self, date: str) -> tuple[str, str, str]:
+        """Return two dates and the dash between them; of other texts, the text and nothing."""
+        first = self._any.match(date) if self._any else None
+        dash = _DASH.match(date, first.end()) if first else None
+        if dash is None:
+            return date, "", ""
+        return date[: dash.start()], dash[0], date[dash.end() :]
 
     def _parse(self, date: str) -> dict[str, str | None] | None:
         """Return the parts of a date in the language of the sources; None if it is none."""

@@ -62,6 +62,9 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
             "from June 3 to 7. May 5-7 in Rome",
             "from 3 al 7 de junio. 5–7 de mayo in Rome",
         ),
+        ("es", "en", "3 de mayo–7 de junio - 1 de julio", "May 3–June 7 - July 1"),
+        ("en", "es", "May 3-5 – June 7, 2026", "3–5 de mayo – 7 de junio de 2026"),
+        ("de", "en", "3. Mai — 7. Juni 2026", "May 3 — June 7, 2026"),
         ("es", "en", "Son 20 y 3 de mayo", "Son 20 y May 3"),
         ("en", "pt", "in May 1990, may 1990", "in maio de 1990, may 1990"),
         ("de", "fr", "3. bis 5. Mai, 3.–5. Mai", "3 au 5 mai, 3–5 mai"),
@@ -129,6 +132,7 @@ def test_every_date_comes_back(
         ("El D es", "The D is", "D is"),
         ("la cita del D", "the D meeting", "the D meeting"),
         ("antes del D", "before the D", "before D"),
+        ("del R", "from the R", "from R"),
         ("el O", "the O", "the O"),  # ordinal
         ("el M", "the M", "the M"),  # month
         ("el K", "the K", "the K"),  # kept by a glossary
@@ -136,12 +140,23 @@ def test_every_date_comes_back(
 )
 def test_dates_have_no_article_in_english(source: str, text: str, expected: str) -> None:
     spans = {"D": "5 de mayo", "O": "5.º", "M": "mayo de 1990", "K": "1 de mayo"}
+    spans["R"] = "3 de mayo – 7 de junio"
     slots = str.maketrans(dict(zip(spans, SLOTS, strict=False)))
     source, text, expected = (each.translate(slots) for each in (source, text, expected))
     writer = DateWriter("es", "en").without(frozenset(["1 de mayo"]))
     assert writer.remove_articles(source, text, [*spans.values()]) == expected
     for other in (DateWriter("es", "fr"), NO_DATES):
         assert other.remove_articles(source, text, [*spans.values()]) == text
+
+
+def test_dates_with_a_dash_between_them_are_one() -> None:
+    text = "Del 3 de mayo – 7 de junio, 9 de junio y 1 de julio"
+    found = DateWriter("es", "en").find(text)
+    assert [text[begin:end] for begin, end in found] == [
+        "3 de mayo – 7 de junio",
+        "9 de junio",
+        "1 de julio",
+    ]
 
 
 def test_all_spans_of_a_sentence_are_written() -> None:
