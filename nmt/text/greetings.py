@@ -13,7 +13,7 @@ _WORD = r"[^\s.,;:!?…]+"
 _GREETINGS = {
     "es": re.compile(
         r"[¿¡]?(?:hola|buen(?:os días|as (?:tardes|noches)| día))"
-        rf"(?P<space> )(?!y ){_WORD}(?: {_WORD}){{0,2}}(?:[.,;:!?…]|$)",
+        rf"(?P<space> )(?![y—–-] ){_WORD}(?: {_WORD}){{0,2}}(?:[.,;:!?…]|$)",
         re.IGNORECASE,
     )
 }

@@ -25,6 +25,7 @@ A = SLOTS[0]
         ("Hola soy tu nueva vecina.", "Hola soy tu nueva vecina."),
         ("Hola, Marta: hola Ana", "Hola, Marta: hola Ana"),
         ("Hola y adiós", "Hola y adiós"),
+        ("Hola – Marta", "Hola – Marta"),
         ("¡Hola!", "¡Hola!"),
         ("Buenos amigos:", "Buenos amigos:"),
         ("Holanda gana", "Holanda gana"),

@@ -94,7 +94,8 @@ MARKED = [
     "⟦$t(app.title)⟧ ⟦@:app.title⟧ ⟦<%= x %>⟧ Ácido ⟦é.txt⟧",
     "⟦192.168.0.1:80⟧ ⟦10:00-12:00⟧ ⟦±5⟧ ⟦−3⟧",
     "Tel.: ⟦91 123 45 67⟧, IBAN ⟦ES91 2100 0418 4502 0005 1332⟧, ⟦12 345 678,90 €⟧, ⟦12345-AB⟧",
-    "⟦2,5 kg⟧ de arroz a ⟦25 ºC⟧, ⟦70 m²⟧, ⟦120 km/h⟧, ⟦5,5 l/100 km⟧, ⟦16 GB⟧, ⟦US$ 20⟧, ⟦½⟧ taza y ⟦1½ kg⟧",
+    "⟦2,5 kg⟧ de arroz a ⟦25 ºC⟧, ⟦70 m²⟧, ⟦120 km/h⟧, ⟦16 GB⟧, ⟦US$ 20⟧, ⟦½⟧ taza y ⟦1½ kg⟧",
+    "Gasta ⟦5,5 l/100 km⟧, ⟦6l/100km⟧.",
     "⟦5⟧ más, ⟦3⟧ clínicas, ⟦1º⟧ Física, ⟦2⟧ mmmm, ⟦3⟧-Gänge-Menü, ⟦5⟧-Türer",
     "Hola ⟦{name}⟧, ⟦{n, plural, one {# día} other {# días {x}}}⟧.",
 ]
