@@ -371,9 +371,6 @@ def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
         assert segment.case is case
 
 
-DATES = ("5 de mayo de 1990", "7 de junio de 2000")
-
-
 def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer) -> None:
     words = SourceWords({"metros": 50, "pm": 50, "am": 9})
     segmenter = Segmenter(slotted, 63, words=words, language="es", target_language="en")
@@ -403,9 +400,15 @@ def test_numbers_with_a_dash_or_x_between_them_are_one_span(slotted: Tokenizer) 
         ("Cuesta 5 - 10 € o 7.", ("5 - 10 €", "7")),
         ("Mide 120 x 60 x 75 cm.", ("120 x 60 x 75 cm",)),
         ("Va de 5 a 10 – no 7.", ("5", "10", "7")),
-        ("Del 5 de mayo de 1990 - 7 de junio de 2000.", DATES),
     ):
         assert segmenter.segment(text).segments[0].spans == spans
+
+
+def test_dates_with_a_dash_between_them_are_one_span_that_is_translated(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, language="es", target_language="en")
+    [segment] = segmenter.segment("Del 5 de mayo de 1990 - 7 de junio de 2000.").segments
+    assert segment.spans == ("5 de mayo de 1990 - 7 de junio de 2000",)
+    assert segment.target_spans == ("May 5, 1990 - June 7, 2000",)
 
 
 def test_an_initial_is_no_mark_of_an_item(slotted: Tokenizer) -> None:
