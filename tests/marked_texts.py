@@ -7,7 +7,7 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from nmt.inference.carrying import carry_marks
+from nmt.inference.markup_projection import project_marks
 from nmt.inference.results import Word
 from nmt.text.marked import MarkedText, MarkedTextBuilder, walk
 from nmt.text.words import find_words
@@ -77,7 +77,7 @@ def make_translation(
             sources = tuple((a, b) for a, b in draw(st.lists(spans, max_size=2)) if a < b)
             words.append(Word(at, at + len(part), None, sources))
         at += len(part) + 1
-    return carry_marks(segment, text, words)
+    return project_marks(segment, text, words)
 
 
 def assert_is_sound(marked: MarkedText) -> None:

@@ -1,1 +1,1 @@
-"""Documents in and out: formats, and their markup carried over to translations."""
+"""Documents in and out: formats, and their markup projected onto translations."""

@@ -36,7 +36,7 @@ _TIME = r"\s*(?:\d{1,9}:)?\d{1,2}:\d{1,2}(?:[.,:]\d{1,9})?\s*"
 _TIME_LINE = re.compile(rf"\ufeff?{_TIME}-->{_TIME}(?:\s|\Z)")
 _DAMAGED_TIME_LINE = re.compile(r"\ufeff?\s*\d{1,9}\s*:[^\r\n]*-->")
 _NUMBER = re.compile(r"\ufeff?\s*\d+\s*\Z")
-_LONGEST = 10_000  # characters of a cue; the time of carrying marks grows faster than the text
+_LONGEST = 10_000  # characters of a cue; the time of projecting marks grows faster than the text
 _MAX_CUES = 6  # of a segment; subtitles without punctuation are one endless sentence
 
 _OVERRIDE = r"\{\\[^{}\r\n]*\}"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from nmt.documents.formats import Document
-from nmt.inference.carrying import carry_marks, needs_alignment
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import group_lines
+from nmt.inference.markup_projection import needs_alignment, project_marks
 from nmt.inference.results import TermUse, Translation, Word, join_lines
 from nmt.text.context import PreviousSentences, add_contexts
 from nmt.text.final_marks import FINAL_MARKS
@@ -108,7 +108,7 @@ def translate_document(
             for source, [best, *_] in zip(chunk, translations, strict=True):
                 segment = source.segment
                 text, aligned = match_endings(segment.text, best.text, best.words)
-                translated[source] = carry_marks(segment, text, aligned)
+                translated[source] = project_marks(segment, text, aligned)
                 if has_letters(segment.text) and not any(map(str.isalnum, read_tags(text).text)):
                     translated[source] = segment.without_kept()
                     report.untranslated += 1

@@ -130,8 +130,8 @@ def _is_read_literally(segment: Segment) -> bool:
     """Whether a sentence has no signs and names that a SavedModel reads otherwise."""
     text = segment.full_text
     spans = tuple(text[begin:end] for begin, end in find_spans(text))
-    is_spelled = segment.spelling is None or segment.spelling.text == segment.text
-    return is_spelled and spans == segment.spans
+    is_unchanged = segment.normalized is None or segment.normalized.text == segment.text
+    return is_unchanged and spans == segment.spans
 
 
 def replace_search(config: Config, beam_size: int | None, length_penalty: float | None) -> Config:

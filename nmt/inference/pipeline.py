@@ -16,7 +16,6 @@ from nmt.config import DecodingConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.batching import limit_batch, plan_batches
-from nmt.inference.carrying import carry_brackets, carry_tags
 from nmt.inference.contract import (
     BeamOptions,
     Engine,
@@ -27,6 +26,7 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
+from nmt.inference.markup_projection import project_brackets, project_tags
 from nmt.inference.prefixes import Prefix
 from nmt.inference.quality import StoredQuality, copy_with_words
 from nmt.inference.repeating import search_without_loops
@@ -144,7 +144,7 @@ class Pipeline:
             )
             if request.rank_by_agreement:
                 translations = _rank_by_agreement(translations)
-        return [carry_tags(text.source, translation) for translation in translations]
+        return [project_tags(text.source, translation) for translation in translations]
 
     def encode_prefix(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -311,7 +311,7 @@ class Pipeline:
         if plan.terms is not None:
             translations = list(map(plan.terms.report, batch, translations))
         return [
-            [carry_brackets(segment, translation) for translation in alternatives]
+            [project_brackets(segment, translation) for translation in alternatives]
             for segment, alternatives in zip(batch, translations, strict=True)
         ]
 

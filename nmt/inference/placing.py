@@ -49,15 +49,15 @@ class Placer:
         return self._place(text, column, is_before=after.isalnum())
 
     def place_comma(self, text: str, number: int) -> int:
-        """Return where a translation has a comma of its source as it is spelled, or would have it.
+        """Return where a translation has a comma of its normalized source, or would have it.
 
         Args:
             text: the translation.
             number: of the comma.
         """
-        spelled = self._segment.spelled_text
-        at = find_commas(spelled)[number]
-        spans = self._tokenizer.spans(spelled)
+        normalized = self._segment.normalized_text
+        at = find_commas(normalized)[number]
+        spans = self._tokenizer.spans(normalized)
         begins = [begin for begin, _ in spans]
         column = len(self._segment.ids) - len(spans) + bisect_right(begins, at) - 1
         return self._place(text, column, is_before=False)

@@ -17,11 +17,11 @@ import numpy as np
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.carrying import needs_alignment
+from nmt.inference.markup_projection import needs_alignment
+from nmt.inference.normalization import NormalizedText, Normalizer
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
-from nmt.inference.spelling import Speller, Spelling
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import clean_text, replace_surrogates
@@ -72,7 +72,7 @@ class _Sentence(NamedTuple):
     is_copied: bool
     brackets: TaggedText
     lacks_slots: bool
-    spelling: Spelling  # of the text with slots
+    normalized: NormalizedText  # of the text with slots
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
     context: str  # the sentences before it, with the space after them
@@ -132,11 +132,11 @@ class Segmenter:
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
-        self._speller = Speller(tokenizer, language, words)
+        self._normalizer = Normalizer(tokenizer, language, words)
         self._reader = SentenceReader(
             tokenizer,
             words,
-            self._speller,
+            self._normalizer,
             language=language,
             dates=DateWriter(language, target_language),
             takes_brackets=self._carries_tags,
@@ -165,7 +165,7 @@ class Segmenter:
         split_texts = [self._split(context + source.text) for context, source in sources]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [sentence.tag + sentence.context + sentence.spelling.text for sentence in sentences]
+            [sentence.tag + sentence.context + sentence.normalized.text for sentence in sentences]
         )
         segments = map(self._cut, sentences, encoded)
         return [
@@ -242,9 +242,9 @@ class Segmenter:
             read = self._reader.read(cleaned)
             if _LETTER.fullmatch(cleaned) or (not whole and _SPEAKER.fullmatch(content)):
                 read = read._replace(is_copied=True)
-            spelling = self._speller.spell(read.slotted.text)
+            normalized = self._normalizer.normalize(read.slotted.text)
             preceding = add_context("", previous)
-            sentences.append(_Sentence(*read, spelling, tag, space + before, preceding))
+            sentences.append(_Sentence(*read, normalized, tag, space + before, preceding))
             if self.context and whole:
                 previous.append(to_context(self._reader.remove_brackets(clean_text(whole))))
             space = after
@@ -269,7 +269,7 @@ class Segmenter:
         if len(ids) > self.max_tokens and sentence.context:
             # No room for the context: without it, the sentence may stay in one piece.
             sentence = sentence._replace(context="")
-            [ids] = self._tokenizer.encode([sentence.tag + sentence.spelling.text])
+            [ids] = self._tokenizer.encode([sentence.tag + sentence.normalized.text])
         is_too_long = len(ids) > self.max_tokens
         if sentence.is_copied or not (is_too_long or sentence.lacks_slots):
             before = self._count_before(sentence)
@@ -281,7 +281,7 @@ class Segmenter:
                     sentence.case,
                     sentence.is_copied,
                     before,
-                    spelling=sentence.spelling,
+                    normalized=sentence.normalized,
                     brackets=sentence.brackets,
                     dates=self._reader.dates,
                 )
@@ -306,7 +306,7 @@ class Segmenter:
                 space,
                 sentence.case,
                 is_copied,
-                spelling=self._speller.spell(slotted.text),
+                normalized=self._normalizer.normalize(slotted.text),
                 dates=self._reader.dates,
             )
             for space, slotted, ids, is_copied in self._parts(text, self.max_tokens - len(tag))
@@ -385,7 +385,7 @@ class Segmenter:
     def _encode(self, text: str, spans: Sequence[Span]) -> np.ndarray:
         """Return the ids of a text with slots in place of its kept spans."""
         slotted = self._reader.insert_slots(text, spans)
-        return self._tokenizer.encode([self._speller.spell(slotted.text).text])[0]
+        return self._tokenizer.encode([self._normalizer.normalize(slotted.text).text])[0]
 
 
 def _add_tags(segment: Segment, source: TaggedText) -> Segment:

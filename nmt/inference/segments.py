@@ -12,10 +12,10 @@ import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.contract import Engine, Hypothesis
+from nmt.inference.normalization import NormalizedText
 from nmt.inference.placing import Placer
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
 from nmt.inference.results import Translation, clean_output
-from nmt.inference.spelling import Spelling
 from nmt.text.brackets import remove_brackets
 from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
 from nmt.text.dates import NO_DATES, DateWriter
@@ -47,7 +47,7 @@ class Segment:
     is_copied: bool = False  # nothing but kept spans and marks: see `copy_segment`
     context_size: int = 0  # how many of the ids are of a context, or of a tag before it
     prefix: Prefix = NO_PREFIX  # what its translation begins with
-    spelling: Spelling | None = None  # of the text, as its ids have it; None: the text itself
+    normalized: NormalizedText | None = None  # what the ids encode; None: the text itself
     # The sentence with its brackets taken out, before letter case and words are read.
     brackets: TaggedText = NO_TAGS
     # Of the whole text: `TaggedText.tags`. Its translation gets them when the segments are joined.
@@ -77,23 +77,23 @@ class Segment:
         return self.aligns_tags or bool(self.brackets.tags)
 
     @property
-    def spelled_text(self) -> str:
+    def normalized_text(self) -> str:
         """The text as its ids have it."""
-        return self.text if self.spelling is None else self.spelling.text
+        return self.text if self.normalized is None else self.normalized.text
 
     @cached_property
     def ellipses(self) -> dict[int, str]:
-        """See `Spelling.find_ellipses`."""
-        return {} if self.spelling is None else self.spelling.find_ellipses(self.text)
+        """See `NormalizedText.find_ellipses`."""
+        return {} if self.normalized is None else self.normalized.find_ellipses(self.text)
 
     def has_commas_of(self, translation: str) -> bool:
-        """Whether a translation has as many commas as the spelled text.
+        """Whether a translation has as many commas as the normalized text.
 
         False where a quotation was taken out: before it, a comma may stand for another mark.
         """
         if self.brackets.tags:
             return False
-        return len(find_commas(self.spelled_text)) == len(find_commas(translation))
+        return len(find_commas(self.normalized_text)) == len(find_commas(translation))
 
     @property
     def is_fragment(self) -> bool:
@@ -123,9 +123,9 @@ class Segment:
         Args:
             tokenizer: of the ids.
         """
-        if self.spelling is None:
+        if self.normalized is None:
             return tokenizer.spans(self.text)
-        text, origins = self.spelling
+        text, origins = self.normalized
         ends = (*origins, len(self.text))
         return [
             (ends[begin], ends[end - 1] + 1 if begin < end else ends[begin])

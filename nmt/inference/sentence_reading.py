@@ -12,7 +12,7 @@ from typing import NamedTuple
 from unicodedata import category
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.inference.spelling import Speller
+from nmt.inference.normalization import Normalizer
 from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
@@ -64,7 +64,7 @@ class SentenceReader:
         tokenizer: of the model.
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
-        speller: of the model: signs that it cannot spell are kept spans.
+        normalizer: of the model: signs that it cannot encode are kept spans.
         language: BCP 47 tag of the sentences. In German, capitals do not make a title.
         dates: finds dates, which are kept spans that translations write otherwise.
         takes_brackets: whether brackets that the model has not learned are taken out of sentences
@@ -75,7 +75,7 @@ class SentenceReader:
         self,
         tokenizer: Tokenizer,
         words: SourceWords | None,
-        speller: Speller,
+        normalizer: Normalizer,
         *,
         language: str,
         dates: DateWriter = NO_DATES,
@@ -83,7 +83,7 @@ class SentenceReader:
     ) -> None:
         self._tokenizer = tokenizer
         self._words = words
-        self._speller = speller
+        self._normalizer = normalizer
         self._glossary: Glossary | None = None
         self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
@@ -93,7 +93,7 @@ class SentenceReader:
         self._reads_unspaced = is_unspaced(language)
         self._brackets = frozenset[str]()
         if takes_brackets:
-            self._brackets = _list_unlearned_brackets(speller, words)
+            self._brackets = _list_unlearned_brackets(normalizer, words)
 
     def with_glossary(self, glossary: Glossary) -> SentenceReader:
         """Return a reader that neither corrects the terms of a glossary nor keeps them as names.
@@ -131,7 +131,7 @@ class SentenceReader:
     def _read(self, text: str) -> ReadSentence:
         given, spans = text, self._find_kept(text)
         masked = keep_spans(text, spans, [_MASK] * len(spans))
-        acronyms = self._speller.find_acronyms(masked.text)
+        acronyms = self._normalizer.find_acronyms(masked.text)
         case = recognize_case(splice(masked.text, ((*span, _MASK) for span in acronyms)))
         if case is LetterCase.TITLE and (self._has_capital_nouns or self._has_names(masked.text)):
             case = LetterCase.ORDINARY
@@ -166,14 +166,14 @@ class SentenceReader:
                 knows their words: where their letter case is lost otherwise.
         """
         spans, terms, stays = self._find_terms(text, self._find_kept(text))
-        unspelled = self._find_unspelled(text, stays)
+        unencodable = self._find_unencodable(text, stays)
         if self._words is not None and self._keeps_names:
-            spans += self._words.find_names(text, [*stays, *unspelled])
+            spans += self._words.find_names(text, [*stays, *unencodable])
         for begin, end, term, _ in terms:
             if term.is_kept and (keeps_terms or not self._is_known(term.source)):
                 spans.append((begin, end))
         room = max(len(self._slots) - len(spans), 0)  # the others are more likely to be needed
-        return sorted([*spans, *unspelled[:room]])
+        return sorted([*spans, *unencodable[:room]])
 
     def _find_kept(self, text: str) -> list[Span]:
         """Return the characters [begin, end) of the kept spans, and of dates around numbers.
@@ -193,20 +193,20 @@ class SentenceReader:
                 dates.append((begin, end))
                 del spans[first:last]
 
-        is_word = self._speller.make_word_test(text)
+        is_word = self._normalizer.make_word_test(text)
 
         def is_read(begin: int, end: int) -> bool:
             return is_term(begin, end) or is_word(begin, end)
 
         return sorted([*_join_ranges(text, add_units(text, spans, is_read)), *dates])
 
-    def _find_unspelled(self, text: str, stays: Sequence[Span]) -> list[Span]:
+    def _find_unencodable(self, text: str, stays: Sequence[Span]) -> list[Span]:
         """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.
 
         Those with nothing but a space between them are one. Abbreviations that a symbol touches
         belong to it, as in AT&T.
         """
-        signs = self._speller.list_unspelled(text)
+        signs = self._normalizer.list_unencodable(text)
         if not signs or not self._slots:
             return []
         overlaps = make_overlap_test(stays)
@@ -223,14 +223,14 @@ class SentenceReader:
             found.append((begin, end))
         return found
 
-    def _may_copy(self, word: str, unspelled: Collection[str]) -> bool:
-        """Whether a word or a mark that the model cannot spell means the same in any language."""
+    def _may_copy(self, word: str, unencodable: Collection[str]) -> bool:
+        """Whether a word or a mark that the model cannot encode means the same in any language."""
         if not word[0].isalnum():
             return category(word[0])[0] == "S" or word[0] in _COPIED_MARKS
         if is_unspaced_letter(word[0]) and self._reads_unspaced:
             return False  # a letter of a longer word
         is_known = self._words is not None and word.lower() in self._words.counts
-        letters = [sign in unspelled for sign in word if sign.isalnum()]
+        letters = [sign in unencodable for sign in word if sign.isalnum()]
         return not is_known and 2 * sum(letters) >= len(letters)
 
     def _has_names(self, title: str) -> bool:
@@ -254,7 +254,7 @@ class SentenceReader:
     ) -> tuple[list[Span], list[TermMatch], list[Span]]:
         """Return the spans of a text that are kept, its terms, and the characters that stay.
 
-        The latter are the spans, the terms and the short forms that are spelled as words.
+        The latter are the spans, the terms and the short forms that are written out.
 
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
@@ -281,7 +281,7 @@ class SentenceReader:
     def _add_short_forms(self, text: str, stays: Sequence[Span]) -> list[Span]:
         """Return characters of a text that stay, with the short forms outside of them."""
         overlaps = make_overlap_test(stays)
-        found = ((each.begin, each.end) for each in self._speller.find_short_forms(text))
+        found = ((each.begin, each.end) for each in self._normalizer.find_short_forms(text))
         return [*stays, *(each for each in found if not overlaps(*each))]
 
 
@@ -310,7 +310,7 @@ def _add_capitals(text: str, begin: int, end: int) -> Span:
     return begin - len(before[0]) if before else begin, after.end() if after else end
 
 
-def _list_unlearned_brackets(speller: Speller, words: SourceWords | None) -> frozenset[str]:
+def _list_unlearned_brackets(normalizer: Normalizer, words: SourceWords | None) -> frozenset[str]:
     """Return the opening brackets and quotation marks that a model has not learned to translate.
 
     Where words have apostrophes, these are not told from single quotation marks.
@@ -323,7 +323,7 @@ def _list_unlearned_brackets(speller: Speller, words: SourceWords | None) -> fro
         for sign, closing in PAIRS.items()
         if not (has_apostrophes and sign in "'‘")
         and (
-            not (speller.has_pieces(sign) and speller.has_pieces(closing))
+            not (normalizer.has_pieces(sign) and normalizer.has_pieces(closing))
             or (words is not None and not words.teaches(sign))
         )
     )

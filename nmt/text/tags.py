@@ -20,7 +20,7 @@ _CUT_TAG = re.compile(r"<[^<>]*$")
 # Marks alone, such as that of an item.
 _MARKS = re.compile(r"(?=.*\S)[^\w<]*(?:(?:\d{1,3}|[IVX]{1,4}|[A-Za-z])[.)]-?)?[^\w<]*", re.DOTALL)
 SEPARATORS = frozenset(",;:.!?…)]}»”")  # between them and a word, there is a space
-_MAX_ELEMENTS = 1000  # of a text: the time to carry them grows with their square
+_MAX_ELEMENTS = 1000  # of a text: the time to project them grows with their square
 # Elements between which sentences end, and those that touch a word to which they do not belong.
 _LEFT_IN_TEXT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
 

@@ -162,7 +162,7 @@ def measure_places(
 ) -> list[tuple[str, str]]:
     """Return how often a tag is around the words that are linked to its own by hand."""
     from nmt.analysis.heads.alignment import align
-    from nmt.inference.carrying import carry_marks
+    from nmt.inference.markup_projection import project_marks
     from nmt.inference.results import Word
     from nmt.inference.word_links import choose_sources
     from nmt.text.marked import Mark, MarkedText
@@ -186,7 +186,7 @@ def measure_places(
                 continue
             possibly = {t for s, t in pair.possible if s in inside}
             mark = Mark(source_words[first][0], source_words[last - 1][1])
-            [placed] = carry_marks(MarkedText(source, (mark,)), target, words).marks
+            [placed] = project_marks(MarkedText(source, (mark,)), target, words).marks
             around = {
                 t for t, (a, b) in enumerate(target_words) if placed.begin <= a and b <= placed.end
             }

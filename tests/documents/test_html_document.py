@@ -14,7 +14,7 @@ from nmt.documents.formats import DocumentOptions, extract
 from nmt.documents.html import HtmlDocument
 from nmt.documents.html_tokens import _Tokenizer
 from nmt.errors import UserError
-from nmt.inference.carrying import carry_marks
+from nmt.inference.markup_projection import project_marks
 from nmt.text.marked import Mark, MarkedText
 
 PAGE = """<!DOCTYPE html>
@@ -302,7 +302,7 @@ def test_icons_keep_their_distance_from_the_words_beside_them(page: str, text: s
     document = read(page)
     [segment] = document.segments
     assert segment.text == text
-    translation = carry_marks(segment, text.replace("  ", " ").upper(), [])
+    translation = project_marks(segment, text.replace("  ", " ").upper(), [])
     filled = document.fill([translation]).decode()
     words = ("Ver", "Uno", "uno", "Pulse", "dos", " y ")
     expected = page
@@ -453,7 +453,7 @@ def test_pages_stay_well_nested_whatever_the_alignment(data: st.DataObject) -> N
     filled = []
     for segment in document.segments:
         text, words = data.draw(translations(segment))
-        filled.append(carry_marks(segment, text, words))
+        filled.append(project_marks(segment, text, words))
     assert sorted(_Tags(document.fill(filled).decode()).tags) == sorted(_Tags(page).tags)
 
 

@@ -18,7 +18,7 @@ from marked_texts import try_examples
 from nmt.documents.formats import DocumentOptions, extract
 from nmt.documents.markdown import MarkdownDocument
 from nmt.errors import UserError
-from nmt.inference.carrying import carry_marks
+from nmt.inference.markup_projection import project_marks
 from nmt.inference.results import Word
 from nmt.text.marked import Mark, MarkedText
 from nmt.text.words import find_words
@@ -653,7 +653,7 @@ def translations(draw: st.DrawFn, source: MarkedText) -> MarkedText:
     spans = find_words(source.text)
     sources = st.lists(st.sampled_from(spans), max_size=2) if spans else st.just([])
     words = [Word(*span, None, tuple(draw(sources))) for span in find_words(text)]
-    return carry_marks(source, text, words)
+    return project_marks(source, text, words)
 
 
 @given(documents())

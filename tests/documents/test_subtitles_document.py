@@ -13,7 +13,7 @@ from marked_texts import try_examples
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.subtitles import SubtitleDocument, extract
 from nmt.errors import UserError
-from nmt.inference.carrying import carry_marks
+from nmt.inference.markup_projection import project_marks
 from nmt.text.marked import MarkedText
 
 SUBRIP = """1
@@ -100,7 +100,7 @@ def fill(text: str, *translations: MarkedText) -> list[str]:
 def translate(*texts: str, to: str) -> list[str]:
     """Return the texts of cues of one segment, with marks by position."""
     (segment,) = read(cues(*texts)).segments
-    return fill(cues(*texts), carry_marks(segment, to, []))
+    return fill(cues(*texts), project_marks(segment, to, []))
 
 
 @pytest.mark.parametrize("text", [SUBRIP, WEBVTT, "", "WEBVTT", "\n", cues("Hola.")])
@@ -258,7 +258,7 @@ def test_sentences_of_lines_stay_on_their_lines() -> None:
     text = "Ella se fue.\nEntonces llegó Ana."
     assert segments(text) == [f"Ella se fue.{BREAK}Entonces llegó Ana."]
     (segment,) = read(cues(text)).segments
-    translation = carry_marks(segment, f"She left and was gone.{BREAK}Ana came.", [])
+    translation = project_marks(segment, f"She left and was gone.{BREAK}Ana came.", [])
     assert fill(cues(text), translation) == ["She left and was gone.\nAna came."]
 
 
@@ -305,14 +305,14 @@ def test_dialogue_keeps_its_lines_and_dashes(dash: str) -> None:
     text = f"{dash}¿Vienes?\n<i>{dash}No.</i>"
     assert segments(text) == [f"{dash[0]} ¿Vienes?{BREAK}{dash[0]} No."]
     (segment,) = read(cues(text)).segments
-    translation = carry_marks(segment, f"{dash[0]} Are you?{BREAK}{dash[0]} Never.", [])
+    translation = project_marks(segment, f"{dash[0]} Are you?{BREAK}{dash[0]} Never.", [])
     assert fill(cues(text), translation) == [f"{dash}Are you?\n<i>{dash}Never.</i>"]
 
 
 def test_long_line_of_dialogue_stays_one_line() -> None:
     (segment,) = read(cues("-¿Vienes?\n-No.")).segments
     long = "- Are you coming to the party, or do you have another plan?"
-    translation = carry_marks(segment, f"{long}{BREAK}- No.", [])
+    translation = project_marks(segment, f"{long}{BREAK}- No.", [])
     assert fill(cues("- ¿Vienes?\n- No."), translation) == [f"{long}\n- No."]
 
 
@@ -470,7 +470,7 @@ def test_webvtt_is_escaped() -> None:
     text = "WEBVTT\n\n00:01.000 --> 00:02.000\nA &lt;b&gt; &amp; <i>5 < 6</i>\n"
     (segment,) = read(text).segments
     assert segment.text == "A <b> & 5 < 6"
-    translation = carry_marks(segment, 'B <b> & "7" --> 8', [])
+    translation = project_marks(segment, 'B <b> & "7" --> 8', [])
     (filled,) = fill(text, translation)
     assert re.sub("</?i>", "", filled) == 'B &lt;b&gt; &amp; "7" --&gt; 8'
     (again,) = read(text.replace(texts_of(text)[0], filled + "\n")).segments
@@ -542,7 +542,7 @@ def test_any_translation_keeps_the_structure(
         words = data.draw(st.lists(st.just("word") | WORDS, min_size=count, max_size=count + 5))
         signs = BREAK * segment.text.count(BREAK)
         words += data.draw(st.permutations(["enough"] * 12 + list(signs)))
-        translations.append(carry_marks(segment, " ".join(words), []))
+        translations.append(project_marks(segment, " ".join(words), []))
     output = document.fill(translations).decode()
     assert frame(output) == frame(source)
     before, after = texts_of(source), texts_of(output)
@@ -596,5 +596,5 @@ def test_hostile_subtitles_take_bounded_time(piece: str, header: str) -> None:
     source = header + cues(*["a " + piece * (9_000 // len(piece))] * 4)
     begin = time.perf_counter()
     document = read(source)
-    document.fill([carry_marks(each, each.text + " b", []) for each in document.segments])
+    document.fill([project_marks(each, each.text + " b", []) for each in document.segments])
     assert time.perf_counter() - begin < 10

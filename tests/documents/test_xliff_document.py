@@ -16,7 +16,7 @@ from marked_texts import make_translation, try_examples
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.xliff import extract
 from nmt.errors import UserError
-from nmt.inference.carrying import carry_marks
+from nmt.inference.markup_projection import project_marks
 from nmt.text.marked import Mark, MarkedText
 
 TO_ENGLISH = DocumentOptions("es", "en")
@@ -104,7 +104,7 @@ def fill(data: str | bytes, texts: list[str], options: DocumentOptions = TO_ENGL
     data = data.encode() if isinstance(data, str) else data
     document = extract(data, options)
     filled = [
-        carry_marks(segment, text, [])
+        project_marks(segment, text, [])
         for segment, text in zip(document.segments, texts, strict=True)
     ]
     return document.fill(filled).decode("utf-16" if data[:2] == b"\xff\xfe" else "utf-8")

@@ -17,9 +17,9 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import place_texts
+from nmt.inference.normalization import Normalizer
 from nmt.inference.segmenting import Segmenter
 from nmt.inference.segments import Segment, copy_segment
-from nmt.inference.spelling import Speller
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import clean_text
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
@@ -493,7 +493,7 @@ def test_an_abbreviation_in_capitals_does_not_make_a_text_in_capitals(slotted: T
     for text in ("EE. UU.", "EEUU", "EE.UU.: 5", "«EE. UU.»", "5 EEUU"):
         segment, *_ = segmenter.segment(text).segments
         assert segment.case is LetterCase.ORDINARY
-        assert "Estados Unidos" in segment.spelled_text
+        assert "Estados Unidos" in segment.normalized_text
     for text in ("SOY DE EE. UU.", "EE. UU. ES GRANDE", "DEPTO.", "EEUU: DEPARTAMENTO"):
         *_, segment = segmenter.segment(text).segments
         assert segment.case is LetterCase.UPPER
@@ -644,8 +644,8 @@ def test_without_slots_tags_are_text(tokenizer: Tokenizer) -> None:
 def test_brackets_that_the_model_has_not_learned_are_taken_out() -> None:
     lines = [line.split("\t")[0] for line in corpus_lines(200)] + ['"Hola"'] * 20
     tokenizer = train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), lines, str)
-    assert Speller(tokenizer).has_pieces('"')
-    assert not Speller(tokenizer).has_pieces("(")
+    assert Normalizer(tokenizer).has_pieces('"')
+    assert not Normalizer(tokenizer).has_pieces("(")
 
     def read(words: SourceWords | None) -> Segment:
         segmenter = Segmenter(tokenizer, 63, language="es", words=words, carries_tags=True)
@@ -716,7 +716,7 @@ def test_known_words_and_those_with_few_rare_letters_stay(slotted: Tokenizer) ->
     """No piece has ü."""
     words = SourceWords({"ü": 3, "hoy": 90})
     segmenter = Segmenter(slotted, 63, language="es", words=words)
-    assert not Speller(slotted).can_spell("ü")
+    assert not Normalizer(slotted).can_encode("ü")
     for text, spans in (("Hoy vergüenza.", ()), ("Hoy ü.", ()), ("Hoy üü.", ("üü",))):
         assert segmenter.segment(text).segments[0].spans == spans
 

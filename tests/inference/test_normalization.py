@@ -1,4 +1,4 @@
-"""How sentences are spelled for a tokenizer, and where its tokens are in them."""
+"""How sentences are normalized for a tokenizer, and where its tokens are in them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
+from nmt.inference.normalization import Normalizer
 from nmt.inference.segmenting import Segmenter
-from nmt.inference.spelling import Speller
 from nmt.text.abbreviations import Replacement
 from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
@@ -46,7 +46,7 @@ def typographic() -> Tokenizer:
 
 
 @pytest.mark.parametrize(
-    ("text", "spelled"),
+    ("text", "normalized"),
     [
         ("Tom – mi hermano – vive aquí.", "Tom, mi hermano, vive aquí."),
         ("Dijo: “No lo sé”.", 'Dijo: "No lo sé".'),
@@ -62,24 +62,26 @@ def typographic() -> Tokenizer:
     ],
 )
 def test_a_tokenizer_reads_signs_that_it_knows(
-    tokenizer: Tokenizer, text: str, spelled: str
+    tokenizer: Tokenizer, text: str, normalized: str
 ) -> None:
-    assert Speller(tokenizer).spell(text).text == spelled
+    assert Normalizer(tokenizer).normalize(text).text == normalized
 
 
 def test_known_signs_stay(typographic: Tokenizer) -> None:
     text = "Tom – mi “hermano” – vive… en l’«eau»; sí"
-    assert Speller(typographic).spell(text).text == text
+    assert Normalizer(typographic).normalize(text).text == text
 
 
 @given(st.lists(st.sampled_from([*"aB 1.…–“’;é我", " – ", A, B, "… "]), max_size=20).map("".join))
 def test_every_character_has_its_origin(tokenizer: Tokenizer, text: str) -> None:
-    spelled, origins = Speller(tokenizer).spell(text)
-    assert len(spelled) == len(origins)
+    normalized, origins = Normalizer(tokenizer).normalize(text)
+    assert len(normalized) == len(origins)
     assert list(origins) == sorted(origins)
-    for sign, origin in zip(spelled, origins, strict=True):
+    for sign, origin in zip(normalized, origins, strict=True):
         assert sign == text[origin] or sign in "\"'-., "
-    kept = {origin for sign, origin in zip(spelled, origins, strict=True) if sign == text[origin]}
+    kept = {
+        origin for sign, origin in zip(normalized, origins, strict=True) if sign == text[origin]
+    }
     changed = {at for at in range(len(text)) if at not in kept}
     assert all(text[at] in f"{SIGNS}. " for at in changed)
 
@@ -89,8 +91,8 @@ def test_tokens_are_characters_of_the_text_itself(tokenizer: Tokenizer) -> None:
     text = "Hola… la <b>casa</b> – sí – es “grande”."
     [segment] = segmenter.segment(text).segments
     assert segment.full_text == text
-    spelled = f'Hola, la {A} casa {B}, sí, es "grande".'
-    assert segment.ids.tolist() == tokenizer.encode([spelled])[0].tolist()
+    normalized = f'Hola, la {A} casa {B}, sí, es "grande".'
+    assert segment.ids.tolist() == tokenizer.encode([normalized])[0].tolist()
     spans = segment.find_tokens(tokenizer)
     assert len(spans) == len(segment.ids)
     covered = {at for begin, end in spans for at in range(begin, end)}
@@ -107,7 +109,7 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
 
 
 @pytest.mark.parametrize(
-    ("text", "spelled", "if_learned"),
+    ("text", "normalized", "if_learned"),
     [
         ("Bueno... no sé", "Bueno, no sé", "Bueno... no sé"),
         ("Bueno... Ana", "Bueno... Ana", "Bueno... Ana"),
@@ -144,10 +146,12 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
     ],
 )
 def test_marks_and_abbreviations_that_training_hardly_has(
-    tokenizer: Tokenizer, text: str, spelled: str, if_learned: str
+    tokenizer: Tokenizer, text: str, normalized: str, if_learned: str
 ) -> None:
-    assert Speller(tokenizer, "es", SourceWords(COMMON, FEW)).spell(text).text == spelled
-    assert Speller(tokenizer, "es", SourceWords(COMMON, LEARNED)).spell(text).text == if_learned
+    assert Normalizer(tokenizer, "es", SourceWords(COMMON, FEW)).normalize(text).text == normalized
+    assert (
+        Normalizer(tokenizer, "es", SourceWords(COMMON, LEARNED)).normalize(text).text == if_learned
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,17 +166,20 @@ def test_marks_and_abbreviations_that_training_hardly_has(
 def test_ellipses_that_become_commas_are_found(
     tokenizer: Tokenizer, text: str, ellipses: dict[int, str]
 ) -> None:
-    assert Speller(tokenizer, "es", SourceWords(COMMON)).spell(text).find_ellipses(text) == ellipses
+    assert (
+        Normalizer(tokenizer, "es", SourceWords(COMMON)).normalize(text).find_ellipses(text)
+        == ellipses
+    )
 
 
 def test_greetings_stay_where_words_are_not_known(tokenizer: Tokenizer) -> None:
-    assert Speller(tokenizer, "es").spell("Hola Ana").text == "Hola Ana"
+    assert Normalizer(tokenizer, "es").normalize("Hola Ana").text == "Hola Ana"
 
 
 def test_french_has_spaces_before_marks(tokenizer: Tokenizer) -> None:
     text = "Bueno ! No : no sé ?"
-    assert Speller(tokenizer, "fr-CA", SourceWords(COMMON)).spell(text).text == text
-    assert Speller(tokenizer, "und").spell(text).text == "Bueno! No: no sé?"
+    assert Normalizer(tokenizer, "fr-CA", SourceWords(COMMON)).normalize(text).text == text
+    assert Normalizer(tokenizer, "und").normalize(text).text == "Bueno! No: no sé?"
 
 
 @given(
@@ -185,11 +192,13 @@ def test_replaced_words_and_marks_have_origins_in_order(
     tokenizer: Tokenizer, parts: list[str]
 ) -> None:
     text = "".join(parts)
-    spelled, origins = Speller(tokenizer, "es", SourceWords(COMMON)).spell(text)
-    assert len(spelled) == len(origins)
+    normalized, origins = Normalizer(tokenizer, "es", SourceWords(COMMON)).normalize(text)
+    assert len(normalized) == len(origins)
     assert list(origins) == sorted(origins)
     assert all(0 <= origin < len(text) for origin in origins)
-    assert [sign for sign in spelled if sign in SLOTS] == [sign for sign in text if sign in SLOTS]
+    assert [sign for sign in normalized if sign in SLOTS] == [
+        sign for sign in text if sign in SLOTS
+    ]
 
 
 def test_tokens_of_words_are_characters_of_their_abbreviation(tokenizer: Tokenizer) -> None:
@@ -206,17 +215,17 @@ def test_tokens_of_words_are_characters_of_their_abbreviation(tokenizer: Tokeniz
 def test_the_short_forms_of_a_text_are_searched_once(
     tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    speller = Speller(tokenizer, "es", SourceWords({"hora": 50, "horas": 50, "min": 50}))
+    normalizer = Normalizer(tokenizer, "es", SourceWords({"hora": 50, "horas": 50, "min": 50}))
     text = "5 h, 7 l, 3 min, 2 g"
     searched: list[str] = []
-    find_short_forms = speller.find_short_forms
+    find_short_forms = normalizer.find_short_forms
 
     def record(text: str) -> list[Replacement]:
         searched.append(text)
         return find_short_forms(text)
 
-    monkeypatch.setattr(speller, "find_short_forms", record)
-    is_word = speller.make_word_test(text)
+    monkeypatch.setattr(normalizer, "find_short_forms", record)
+    is_word = normalizer.make_word_test(text)
     assert searched == []
     found = [
         word

@@ -1,4 +1,4 @@
-"""How sentences are spelled for a model: with signs and words it knows, slots apart from words."""
+"""Normalizes sentences for a model: signs and words it knows, slots apart from words."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ _CHANGED = re.compile(
 )
 
 
-class Spelling(NamedTuple):
-    """A text as a tokenizer reads it."""
+class NormalizedText(NamedTuple):
+    """A text as a tokenizer reads it, with the characters of the original."""
 
     text: str
-    origins: tuple[int, ...]  # of each character, its index in the text that is spelled
+    origins: tuple[int, ...]  # of each character, its index in the original text
 
     def find_ellipses(self, source: str) -> dict[int, str]:
-        """Return the ellipses that are spelled as commas, by the number of the comma.
+        """Return the ellipses that became commas, by the number of the comma.
 
         Args:
-            source: the text that is spelled.
+            source: the original text.
         """
         found = {}
         for number, at in enumerate(find_commas(self.text)):
@@ -80,8 +80,8 @@ class Spelling(NamedTuple):
         return found
 
 
-class Speller:
-    """Spells sentences.
+class Normalizer:
+    """Normalizes sentences.
 
     Args:
         tokenizer: a sign is replaced if no piece has it, and pieces have its substitute.
@@ -103,7 +103,7 @@ class Speller:
         self._slashes = Slashes(language, words)
         self._has_gaps = primary_subtag(language) == "fr"  # a space before marks
         self._has_pieces: dict[str, bool] = {}
-        self._spelled = set[str]()  # characters: those looked up, and spaces
+        self._encodable = set[str]()  # characters: those looked up, and spaces
         self._substitutes = {
             sign: other
             for sign, other in _SUBSTITUTES.items()
@@ -118,19 +118,19 @@ class Speller:
             self._has_pieces[sign] = UNK not in ids and not any(map(_BYTE.fullmatch, pieces))
         return self._has_pieces[sign]
 
-    def can_spell(self, character: str) -> bool:
+    def can_encode(self, character: str) -> bool:
         """Whether a vocabulary has pieces for a character, or for its substitute."""
         return self.has_pieces(self._substitutes.get(character, character))
 
-    def list_unspelled(self, text: str) -> set[str]:
-        """Return the characters of a text, but for spaces, that a vocabulary cannot spell."""
-        new = {*text} - self._spelled
-        unspelled = {sign for sign in new if not (sign.isspace() or self.can_spell(sign))}
-        self._spelled |= new - unspelled
-        return unspelled
+    def list_unencodable(self, text: str) -> set[str]:
+        """Return the characters of a text, but for spaces, that a vocabulary lacks."""
+        new = {*text} - self._encodable
+        unencodable = {sign for sign in new if not (sign.isspace() or self.can_encode(sign))}
+        self._encodable |= new - unencodable
+        return unencodable
 
     def find_short_forms(self, text: str) -> list[Replacement]:
-        """Return the abbreviations and slashes of a sentence that are spelled as words."""
+        """Return the abbreviations and slashes of a sentence that are written out as words."""
         return [*self._abbreviations.find(text), *self._slashes.find(text)]
 
     def find_acronyms(self, text: str) -> Iterator[Span]:
@@ -157,8 +157,8 @@ class Speller:
 
         return is_word
 
-    def spell(self, text: str) -> Spelling:
-        """Return a text with slots as it is encoded."""
+    def normalize(self, text: str) -> NormalizedText:
+        """Return a text with slots as it is to be encoded."""
         parts: list[str] = []
         origins: list[int] = []
         done = 0
@@ -170,7 +170,7 @@ class Speller:
             shares = (begin + at * (end - begin) // len(new) for at in range(len(new)))
             origins += (min(share, len(text) - 1) for share in shares)
             done = end
-        return Spelling("".join([*parts, text[done:]]), (*origins, *range(done, len(text))))
+        return NormalizedText("".join([*parts, text[done:]]), (*origins, *range(done, len(text))))
 
     def _find_replacements(self, text: str) -> list[Replacement]:
         """Return replacements by where they begin, longer ones first; they may overlap."""
@@ -209,10 +209,10 @@ class Speller:
             return match[0] if self._has_gaps else ""
         if match["first"]:
             return next(mark for mark in "¿¡" if mark in sign)
-        if match["marks"]:  # those that no piece has are left out of words that pieces spell
-            if not self.can_spell(match["letter"]):
+        if match["marks"]:  # those that no piece has are left out of words that pieces have
+            if not self.can_encode(match["letter"]):
                 return match[0]
-            return match["letter"] + "".join(filter(self.can_spell, match["marks"]))
+            return match["letter"] + "".join(filter(self.can_encode, match["marks"]))
         if match["dots"] or match["ellipsis"]:
             if not self._has_learned(ELLIPSIS, sign):
                 return ", " if match["ellipsis"] else ""

@@ -1,4 +1,4 @@
-"""Marks carried from a text to its translation by the alignment of words."""
+"""Projects marks of a text, such as tags, onto its translation by the alignment of words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nmt.text.words import find_words
 _MIN_SHARE = 0.45
 
 
-def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedText:
+def project_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedText:
     """Return a translation with the marks of its source, each exactly once.
 
     An element gets the words that are aligned to its own: the contiguous ones that agree best.
@@ -51,7 +51,7 @@ def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedT
         for word in words
         if text[word.begin : word.end] not in kept and not is_tag(word.begin, word.end)
     ]
-    return _Carrier(source, text, words).carry()
+    return _MarkProjector(source, text, words).project()
 
 
 def needs_alignment(source: MarkedText) -> bool:
@@ -66,7 +66,7 @@ def needs_alignment(source: MarkedText) -> bool:
     return False
 
 
-def carry_tags(source: TaggedText, translation: Translation) -> tuple[Translation, Insertions]:
+def project_tags(source: TaggedText, translation: Translation) -> tuple[Translation, Insertions]:
     """Return a translation with the tags of its source, and the places that these got.
 
     If it is not known which words are aligned, tags inside of the text count as lost spans.
@@ -78,7 +78,7 @@ def carry_tags(source: TaggedText, translation: Translation) -> tuple[Translatio
     """
     if not source.tags:
         return translation, Insertions()
-    marked = carry_marks(source.marked, translation.text, translation.words)
+    marked = project_marks(source.marked, translation.text, translation.words)
     places = source.place_tags(marked)
     words = (
         replace(
@@ -97,17 +97,17 @@ def carry_tags(source: TaggedText, translation: Translation) -> tuple[Translatio
     return replace(translation, text=text, words=tuple(words), lost_spans=lost), places
 
 
-def carry_brackets(segment: Segment, translation: Translation) -> Translation:
+def project_brackets(segment: Segment, translation: Translation) -> Translation:
     """Return a translation of a segment with the brackets of its sentence."""
     brackets = segment.brackets
     if not brackets.tags:
         return translation
     matched = match_characters(segment.full_text, brackets.text)
     words = (replace(word, sources=move_spans(word.sources, matched)) for word in translation.words)
-    carried, _ = carry_tags(brackets, replace(translation, words=tuple(words)))
+    projected, _ = project_tags(brackets, replace(translation, words=tuple(words)))
     # The sources stay characters of the text without brackets.
-    pairs = zip(carried.words, translation.words, strict=True)
-    return replace(carried, words=tuple(replace(new, sources=old.sources) for new, old in pairs))
+    pairs = zip(projected.words, translation.words, strict=True)
+    return replace(projected, words=tuple(replace(new, sources=old.sources) for new, old in pairs))
 
 
 class _Area(NamedTuple):
@@ -117,8 +117,8 @@ class _Area(NamedTuple):
     words: Span
 
 
-class _Carrier:
-    """Carries the marks of one text.
+class _MarkProjector:
+    """Projects the marks of one text.
 
     Args:
         source: the source.
@@ -148,7 +148,7 @@ class _Carrier:
         # Characters of the elements with words, by parent.
         self._siblings: dict[int | None, list[tuple[int, int, int]]] = defaultdict(list)
 
-    def carry(self) -> MarkedText:
+    def project(self) -> MarkedText:
         """Return the translation with its marks."""
         marks = self._source.marks
         for index, mark in enumerate(marks):  # parents come first

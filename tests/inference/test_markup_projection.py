@@ -14,14 +14,14 @@ from marked_texts import (
     write,
 )
 
-from nmt.inference.carrying import carry_marks, carry_tags, needs_alignment
+from nmt.inference.markup_projection import needs_alignment, project_marks, project_tags
 from nmt.inference.results import Translation, Word
 from nmt.text.marked import Mark, MarkedText
 from nmt.text.tags import read_tags
 from nmt.text.words import find_words
 
 
-def carry(tagged: str, text: str, links: str) -> str:
+def project(tagged: str, text: str, links: str) -> str:
     """Carry marks; return the translation with tags.
 
     Args:
@@ -35,9 +35,9 @@ def carry(tagged: str, text: str, links: str) -> str:
         Word(*span, None, tuple(spans[int(i)] for i in numbers.split(",") if i != "-"))
         for span, numbers in zip(find_words(text), links.split(), strict=True)
     ]
-    carried = carry_marks(source, text, words)
-    assert_is_sound(carried)
-    return write(carried)
+    projected = project_marks(source, text, words)
+    assert_is_sound(projected)
+    return write(projected)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def carry(tagged: str, text: str, links: str) -> str:
     ],
 )  # fmt: skip
 def test_elements_follow_their_words(tagged: str, text: str, links: str, expected: str) -> None:
-    assert carry(tagged, text, links) == expected
+    assert project(tagged, text, links) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,31 +105,31 @@ def test_elements_follow_their_words(tagged: str, text: str, links: str, expecte
     ],
 )
 def test_empty_elements_keep_their_place(tagged: str, text: str, links: str, expected: str) -> None:
-    assert carry(tagged, text, links) == expected
+    assert project(tagged, text, links) == expected
 
 
 def test_kept_elements_come_where_their_character_does() -> None:
-    assert carry("Usa <k/> aquí", "Here use \uf000", "2 0 1") == "Here use <0></0>"
-    assert carry("<k/> y <k/>", "\uf001 and \uf000", "2 1 0") == "<1></1> and <0></0>"
+    assert project("Usa <k/> aquí", "Here use \uf000", "2 0 1") == "Here use <0></0>"
+    assert project("<k/> y <k/>", "\uf001 and \uf000", "2 1 0") == "<1></1> and <0></0>"
     # Nothing but kept elements inside.
-    assert carry("La <b><k/></b> casa", "it \uf000 is", "0 1 2") == "it <0><1></1></0> is"
+    assert project("La <b><k/></b> casa", "it \uf000 is", "0 1 2") == "it <0><1></1></0> is"
     # Lost: after the word before it. Repeated: once.
-    assert carry("Usa <k/> aquí", "use here", "0 2") == "use <0></0>here"
-    assert carry("Usa <k/>", "use \uf000 \uf000", "0 1 1") == "use <0></0> "
+    assert project("Usa <k/> aquí", "use here", "0 2") == "use <0></0>here"
+    assert project("Usa <k/>", "use \uf000 \uf000", "0 1 1") == "use <0></0> "
     # Outside of its parent: inside of it.
-    assert carry("<b>Usa <k/></b> aquí", "\uf000 here use", "1 2 0") == " here <0><1></1>use</0>"
+    assert project("<b>Usa <k/></b> aquí", "\uf000 here use", "1 2 0") == " here <0><1></1>use</0>"
 
 
 def test_line_breaks_are_matched_by_their_order() -> None:
-    assert carry("Hola<br/>mundo<br/>fin", "Hello\nworld\nend", "0 1 2") == (
+    assert project("Hola<br/>mundo<br/>fin", "Hello\nworld\nend", "0 1 2") == (
         "Hello<0></0>world<1></1>end"
     )
-    assert carry("Uno\ndos<br/>tres", "One\ntwo\nthree", "0 1 2") == "One\ntwo<0></0>three"
+    assert project("Uno\ndos<br/>tres", "One\ntwo\nthree", "0 1 2") == "One\ntwo<0></0>three"
 
 
 def test_without_an_alignment_words_are_matched_by_position() -> None:
     source = build("uno <b>dos</b> tres cuatro")
-    assert write(carry_marks(source, "one two three four", [])) == "one <0>two</0> three four"
+    assert write(project_marks(source, "one two three four", [])) == "one <0>two</0> three four"
 
 
 @try_examples(2000)
@@ -137,14 +137,14 @@ def test_without_an_alignment_words_are_matched_by_position() -> None:
 def test_whatever_the_alignment_marks_are_sound_and_complete(data: st.DataObject) -> None:
     source = data.draw(marked_texts())
     text, words = data.draw(translations(source))
-    carried = carry_marks(source, text, words)
-    assert_is_sound(carried)
-    assert len(carried.marks) == len(source.marks)
-    assert [mark.parent for mark in carried.marks] == [mark.parent for mark in source.marks]
+    projected = project_marks(source, text, words)
+    assert_is_sound(projected)
+    assert len(projected.marks) == len(source.marks)
+    assert [mark.parent for mark in projected.marks] == [mark.parent for mark in source.marks]
     signs = {source.text[mark.begin] for mark in source.marks if mark.is_kept}
     left = [sign for sign in text if sign not in signs]
-    assert [sign for sign in carried.text if sign not in signs] == left
-    assert not (signs - {"\n"}).intersection(carried.text)
+    assert [sign for sign in projected.text if sign not in signs] == left
+    assert not (signs - {"\n"}).intersection(projected.text)
 
 
 @given(marked_texts())
@@ -154,19 +154,19 @@ def test_the_text_itself_is_its_translation(source: MarkedText) -> None:
     """With every word aligned to itself, marks stay where words, not spaces, tell their place."""
     spans = find_words(source.text)
     words = [Word(*span, None, (span,)) for span in spans]
-    carried = carry_marks(source, source.text, words)
+    projected = project_marks(source, source.text, words)
     bare = source.without_kept()
-    assert carried.text == bare.text
-    assert_is_sound(carried)
+    assert projected.text == bare.text
+    assert_is_sound(projected)
 
 
-def test_thousands_of_elements_are_carried() -> None:
+def test_thousands_of_elements_are_projected() -> None:
     count = 5_000
     text = "casa " * count
     marks = tuple(Mark(5 * i, 5 * i + 4) for i in range(count))
     words = [Word(*span, None, (span,)) for span in find_words(text)]
-    carried = carry_marks(MarkedText(text, marks), text, words)
-    assert carried.marks == marks
+    projected = project_marks(MarkedText(text, marks), text, words)
+    assert projected.marks == marks
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_tags_follow_their_words() -> None:
         Word(10, 15, None, ((3, 7), (14, 15))),
     )
     translation = Translation("The white house.", -1.0, -0.5, (7, 2), ("x",), words=words)
-    tagged, places = carry_tags(source, translation)
+    tagged, places = project_tags(source, translation)
     assert tagged.text == "The <b>white</b> <a>house</a>."
     found = [tagged.text[word.begin : word.end] for word in tagged.words]
     assert found == ["The", "white", "house"]
@@ -211,18 +211,18 @@ def test_tags_follow_their_words() -> None:
 def test_no_tag_comes_into_another_one() -> None:
     source = read_tags("<p>uno <b>dos</b></p>")
     words = (Word(3, 6, None, ((3, 6),)), Word(8, 9, None, ((7, 10),)))
-    tagged, _ = carry_tags(source, Translation("<p>one</p>", 0.0, 0.0, (), words=words))
+    tagged, _ = project_tags(source, Translation("<p>one</p>", 0.0, 0.0, (), words=words))
     assert tagged.text == "<p><b>one</b></p>"
 
 
 def test_tags_whose_words_are_not_known_are_lost_unless_they_are_around_the_text() -> None:
     translation = Translation("uno dos", 0.0, 0.0, ())
-    tagged, _ = carry_tags(read_tags("one <b>two</b>"), translation)
+    tagged, _ = project_tags(read_tags("one <b>two</b>"), translation)
     assert tagged.lost_spans == ("<b>", "</b>")
     assert tagged.text == "uno <b>dos</b>"
-    around, _ = carry_tags(read_tags("<b>one two</b>"), translation)
+    around, _ = project_tags(read_tags("<b>one two</b>"), translation)
     assert (around.text, around.lost_spans) == ("<b>uno dos</b>", ())
-    same, places = carry_tags(read_tags("one <br> two"), translation)
+    same, places = project_tags(read_tags("one <br> two"), translation)
     assert same is translation
     assert places.insert("uno") == "uno"
 
@@ -240,7 +240,7 @@ def test_tags_whose_words_are_not_known_are_lost_unless_they_are_around_the_text
     ],
 )
 def test_elements_have_both_or_none_of_two_brackets(source: str, text: str, expected: str) -> None:
-    """Brackets are no words of the translation: they were carried before."""
+    """Brackets are no words of the translation: they were projected before, too."""
     tagged = read_tags(source)
     starts = {each: tagged.text.index(each) for each in ("uno", "dos", "tres") if each in source}
     numbers = dict(zip(("one", "two", "three"), starts.items(), strict=False))
@@ -250,4 +250,4 @@ def test_elements_have_both_or_none_of_two_brackets(source: str, text: str, expe
         if text[begin:end] in numbers
         for name, at in [numbers[text[begin:end]]]
     )
-    assert carry_tags(tagged, Translation(text, 0.0, 0.0, (), words=words))[0].text == expected
+    assert project_tags(tagged, Translation(text, 0.0, 0.0, (), words=words))[0].text == expected
