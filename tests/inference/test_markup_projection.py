@@ -240,7 +240,7 @@ def test_tags_whose_words_are_not_known_are_lost_unless_they_are_around_the_text
     ],
 )
 def test_elements_have_both_or_none_of_two_brackets(source: str, text: str, expected: str) -> None:
-    """Brackets are no words of the translation: they were projected before, too."""
+    """Brackets are no words of the translation; they follow the words beside them."""
     tagged = read_tags(source)
     starts = {each: tagged.text.index(each) for each in ("uno", "dos", "tres") if each in source}
     numbers = dict(zip(("one", "two", "three"), starts.items(), strict=False))
