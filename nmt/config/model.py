@@ -26,7 +26,7 @@ class ModelConfig:
     # On embeddings and residual branches, or between recurrent layers. null: chosen for the size of
     # the training split, as docs/hydra.md says.
     dropout: Dropout | None = MISSING
-    max_length: int = MISSING  # longest sequence in tokens, end mark included
+    max_length: int = MISSING  # longest sequence in tokens, EOS included
     # Rank of the adapters that are trained in place of the matrices; null: disabled. Loading
     # merges them into the matrices.
     lora_rank: PositiveInt | None = MISSING

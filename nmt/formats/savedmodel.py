@@ -39,7 +39,7 @@ def describe_signature(max_length: int) -> dict[str, Any]:
         "outputs": {
             "translation": "string [B], UTF-8, with the white space between sentences",
             "score": "float32 [B], log_prob divided by the length penalty, summed over sentences",
-            "log_prob": "float32 [B], of all tokens, end marks included, in nats",
+            "log_prob": "float32 [B], of all tokens, EOS included, in nats",
         },
     }
 

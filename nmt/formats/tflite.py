@@ -35,13 +35,13 @@ def describe_signature(positions: int) -> dict[str, Any]:
     return {
         "name": SIGNATURE,
         "inputs": {
-            "source": f"int32 [1, {positions}]: the ids of one text, the end mark {EOS}, and "
+            "source": f"int32 [1, {positions}]: the ids of one text, EOS ({EOS}), and "
             f"{PAD} up to the end"
         },
         "outputs": {
-            "tokens": f"int32 [T]: ids up to the end mark {EOS}, and {PAD} up to the end",
+            "tokens": f"int32 [T]: ids up to EOS ({EOS}), and {PAD} up to the end",
             "score": "float32 scalar, log_prob divided by the length penalty",
-            "log_prob": "float32 scalar, of all tokens, end mark included, in nats",
+            "log_prob": "float32 scalar, of all tokens, EOS included, in nats",
         },
     }
 

@@ -103,11 +103,12 @@ def corpus_scores(
     """
     if len(hypotheses) != len(references) or not references:
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
+    metrics = make_metrics(language)
+    sets: list[Any] = [list(references), *map(list, more_references)]
+    sentences = list(hypotheses), sets
     scores = []
     for name in names:
-        metric = make_metrics(language)[name]
-        sets: list[Any] = [list(references), *map(list, more_references)]
-        sentences = list(hypotheses), sets
+        metric = metrics[name]
         has_interval = intervals
         try:
             result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if intervals else 1)

@@ -66,7 +66,7 @@ def print_scores(scored: ScoredPairs, console: Console) -> None:
     total = scored.perplexity
     console.print(
         f"{len(scored.pairs) - len(too_long):,} pairs, "
-        f"{total.pieces:,} target pieces (end marks included): "
+        f"{total.pieces:,} target pieces (EOS included): "
         f"{total.nats_per_piece:.4f} nats and perplexity {total.per_piece:.3f} per piece, "
         f"perplexity {total.per_word:.3f} per word"
     )

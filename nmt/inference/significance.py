@@ -221,11 +221,11 @@ def compare_selections(
     reached = np.zeros(len(selections))
     squares = np.zeros(len(selections))
     for exchanged in exchanges.chunks():
-        everything = exchanged @ change  # [R, K]
         moved = np.stack(
             [exchanged[:, chosen] @ change[chosen] for chosen in selections], axis=1
         ).astype(np.float64)  # [R, selections, K]
-        values = differences(moved, everything[:, None].astype(np.float64) - moved)
+        moved_outside = (exchanged @ change)[:, None] - moved if contrasts else nothing
+        values = differences(moved, moved_outside)
         reached += (np.abs(values) >= np.abs(observed) - _SAME).sum(0)
         squares += (values**2).sum(0)
     p_values = (reached + 1) / (exchanges.count + 1)

@@ -87,7 +87,7 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
             "Confidence of sentences",
             "Pearson and Kendall correlation with the chrF2++ of each translation, and the share "
             "of the worst tenth by chrF2++ that is in the lowest tenth. Log-probability: of all "
-            "tokens, end mark included. Changed: sources with typing errors, without accents and "
+            "tokens, EOS included. Changed: sources with typing errors, without accents and "
             "so on, or shuffled.",
             ["sentences", "by", "Pearson", "Kendall", "worst tenth"],
             sentences,

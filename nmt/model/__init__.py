@@ -2,10 +2,11 @@
 
 This package imports nothing else of `nmt`.
 
-Dimensions, here and everywhere: ``B`` batch, ``S`` source length, ``T`` target length, ``D`` model
-width, ``H`` heads, ``K`` width of a head (D / H), ``G`` heads of keys and values, ``C`` width of a
-head's values, ``R`` width of a recurrent state, ``F`` feed-forward width, ``V`` vocabulary, ``k``
-hypotheses per sentence.
+Dimensions, here and everywhere: ``B`` batch, ``S`` source length, ``T`` target length, ``L`` either
+one, ``D`` model width, ``H`` heads, ``K`` width of a head (D / H), ``G`` heads of keys and values,
+``C`` width of a head's values, ``R`` width of a recurrent state, ``g`` gates of its cell, ``M``
+width of the cell's inputs, ``F`` feed-forward width, ``V`` vocabulary, ``k`` hypotheses per
+sentence.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from keras import ops
 
 from nmt.model.chunked import chunked_attention
 from nmt.model.dropout import dropout
-from nmt.model.masks import MASKED_SCORE, SegmentMask
+from nmt.model.masks import SegmentMask, masked_softmax
 from nmt.model.positions import expand_distance_bias
 
 Tensor = Any
@@ -116,10 +116,7 @@ def attention_weights(
     scores = ops.cast(scores, "float32")
     if bias is not None:
         scores = scores + ops.cast(bias, "float32")
-    if mask is not None:
-        scores = ops.where(mask, scores, MASKED_SCORE)
-    weights = ops.softmax(scores, axis=-1)
-    return weights if mask is None else ops.where(mask, weights, 0.0)
+    return masked_softmax(scores, mask)
 
 
 def weighted_values(weights: Tensor, value: Tensor, *, cached: bool = False) -> Tensor:

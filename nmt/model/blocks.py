@@ -131,14 +131,14 @@ class _Block(SizedLayer):
                 "nmt.model.positions.make_distance_bias"
             )
 
-    def before(self, norm: keras.layers.Layer, x: Tensor) -> Tensor:
-        """Return the input of a residual branch."""
+    def branch_input(self, norm: keras.layers.Layer, x: Tensor) -> Tensor:
+        """Return the input [B, L, D] of a residual branch, normalised in a pre-norm block."""
         return norm(x) if self.sizes.norm == "pre" else x
 
-    def after(
+    def add_residual(
         self, norm: keras.layers.Layer, x: Tensor, branch: Tensor, key: Tensor | None
     ) -> Tensor:
-        """Add the output of a residual branch."""
+        """Return ``x`` plus the output of its branch [B, L, D], normalised in a post-norm block."""
         x = x + dropout(branch, self.sizes.dropout, key)
         return norm(x) if self.sizes.norm == "post" else x
 
@@ -155,18 +155,19 @@ class _Block(SizedLayer):
     ) -> tuple[Tensor, Tensor | None]:
         """Run an attention branch: (x, weights or None), with keys ``index`` and ``index`` + 1."""
         result = layer(
-            self.before(norm, x),
+            self.branch_input(norm, x),
             *memory,
             dropout_key=fold(key, index),
             return_weights=return_weights,
             **arguments,
         )
         branch, weights = result if return_weights else (result, None)
-        return self.after(norm, x, branch, fold(key, index + 1)), weights
+        return self.add_residual(norm, x, branch, fold(key, index + 1)), weights
 
     def _feed_forward(self, x: Tensor, key: Tensor | None) -> Tensor:
-        branch = self.feed_forward(self.before(self.feed_forward_norm, x), dropout_key=fold(key, 0))
-        return self.after(self.feed_forward_norm, x, branch, fold(key, 1))
+        branch_input = self.branch_input(self.feed_forward_norm, x)
+        branch = self.feed_forward(branch_input, dropout_key=fold(key, 0))
+        return self.add_residual(self.feed_forward_norm, x, branch, fold(key, 1))
 
 
 @keras.saving.register_keras_serializable("nmt")
@@ -308,16 +309,26 @@ class DecoderBlock(_Block):
         The hypotheses of a sentence attend to its memory as if they were the positions of one
         target, so the memory is never repeated.
 
+        Args:
+            x: [B * k, D], the tokens at position ``index``.
+            cache: of self-attention: T * k slots, filled below position ``index``.
+            memory: keys and values of the S source tokens.
+            mask: bool [B, 1, k, T * k], see `CausalSelfAttention.step`.
+            memory_mask: bool [B, 1, 1, S], True = may attend.
+            index: int32 scalar.
+            beam_size: k.
+            bias: [H, T * k], added to the scores of self-attention; None: no bias.
+
         Returns:
             (x [B * k, D], the cache with position ``index`` filled in, cross weights
             [B, H, k, S]).
         """
         branch, cache = self.self_attention.step(
-            self.before(self.self_attention_norm, x), cache, mask, index, beam_size, bias
+            self.branch_input(self.self_attention_norm, x), cache, mask, index, beam_size, bias
         )
-        x = self.after(self.self_attention_norm, x, branch, None)
+        x = self.add_residual(self.self_attention_norm, x, branch, None)
         branch, weights = self.cross_attention.attend_to_cache(
-            self.before(self.cross_attention_norm, x), memory, memory_mask, beam_size
+            self.branch_input(self.cross_attention_norm, x), memory, memory_mask, beam_size
         )
-        x = self.after(self.cross_attention_norm, x, branch, None)
+        x = self.add_residual(self.cross_attention_norm, x, branch, None)
         return self._feed_forward(x, None), cache, weights

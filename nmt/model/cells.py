@@ -158,7 +158,7 @@ def step_backward(
         state_gradients: gradients of the next state.
         activations: (next state, residuals), from `Gru.step`.
         previous: the previous state.
-        transposed_kernel: [G R, R], the transposed kernel of the state.
+        transposed_kernel: [g R, R], the transposed kernel of the state.
     """
     states, residuals = activations
     gate_gradients, gradients = cell.backward(state_gradients, residuals, states, previous)

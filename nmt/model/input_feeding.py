@@ -13,9 +13,10 @@ from keras import ops
 
 from nmt.model.cells import Cell, States, project_state, step_backward
 from nmt.model.loops import bias_gradient, call_with_gradient, kernel_gradient, scan, shift
+from nmt.model.masks import masked_softmax
 from nmt.model.recurrent_attention import AttentionParameters, Memory
 from nmt.model.recurrent_layers import carry_states
-from nmt.model.scores import Score, masked_softmax, score_gradient, weighted_sum
+from nmt.model.scores import Score, score_gradient, weighted_sum
 
 Tensor = Any
 
@@ -23,10 +24,10 @@ Tensor = Any
 class LayerWeights(NamedTuple):
     """The weights of one layer of cells inside the loop; () where absent."""
 
-    inputs: Tensor  # [M, G R]; of the first layer, the rows for the attentional state, M = D
-    input_bias: Tensor | tuple[()]  # [G R]; (): added before the loop
-    recurrent: Tensor  # [R, G R]
-    recurrent_bias: Tensor | tuple[()]  # [G R]
+    inputs: Tensor  # [M, g R]; of the first layer, the rows for the attentional state, M = D
+    input_bias: Tensor | tuple[()]  # [g R]; (): added before the loop
+    recurrent: Tensor  # [R, g R]
+    recurrent_bias: Tensor | tuple[()]  # [g R]
 
     def transpose_kernels(self) -> LayerWeights:
         """Return the weights with transposed kernels."""
@@ -58,7 +59,7 @@ class Segments(NamedTuple):
 class DecoderInputs(NamedTuple):
     """The inputs and weights that a decoder is run with."""
 
-    x: Tensor  # [T, B, G R], products of the first layer's inputs, without the attentional state
+    x: Tensor  # [T, B, g R], products of the first layer's inputs, without the attentional state
     layers: tuple[LayerWeights, ...]
     attention: AttentionParameters
     memory: Memory

@@ -17,6 +17,21 @@ Tensor = Any
 MASKED_SCORE = -1e30  # finite, so that a row with nothing to attend to gives no NaN
 
 
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return softmax of scores float32 [B, H, T, S] over the S keys that a mask allows.
+
+    Weights are zero elsewhere, and in rows whose mask is all False.
+
+    Args:
+        scores: float32 [B, H, T, S].
+        mask: bool, broadcastable to [B, H, T, S]; None: every query may attend to every key.
+    """
+    if mask is None:
+        return ops.softmax(scores, axis=-1)
+    weights = ops.softmax(ops.where(mask, scores, MASKED_SCORE), axis=-1)
+    return ops.where(mask, weights, 0.0)
+
+
 @dataclass(frozen=True)
 class SegmentMask:
     """`segment_mask` before it is expanded: the chunked kernel expands it block by block.

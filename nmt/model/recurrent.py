@@ -228,7 +228,7 @@ class Recurrent(EncoderDecoder):
     ) -> tuple[Tensor, Tensor]:
         """Run cells and attention position by position; see `_run_plain` for the results."""
         first, others = self.decoder_layers[0], self.decoder_layers[1:]
-        kernel = first.in_compute_dtype(first.inputs.kernel)  # [2 D, G R]
+        kernel = first.in_compute_dtype(first.inputs.kernel)  # [2 D, g R]
         bias = first.in_compute_dtype(first.inputs.bias)
         depth = self.sizes.d_model
         layers = [LayerWeights(kernel[depth:], (), *first.recurrent_weights)]

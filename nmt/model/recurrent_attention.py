@@ -10,13 +10,8 @@ from keras import ops
 from nmt.model.attention_roles import CrossAttention
 from nmt.model.dropout import dropout
 from nmt.model.layers import Dense, SizedLayer
-from nmt.model.scores import (
-    AdditiveScore,
-    DotProductScore,
-    Score,
-    masked_softmax,
-    weighted_sum,
-)
+from nmt.model.masks import masked_softmax
+from nmt.model.scores import AdditiveScore, DotProductScore, Score, weighted_sum
 from nmt.model.sizes import RecurrentSizes
 
 Tensor = Any
@@ -185,13 +180,13 @@ class RecurrentAttention(SizedLayer):
         """Attend from all positions at once.
 
         Args:
-            h: the decoder's states [B, P, R].
+            h: the decoder's states [B, T, R].
             memory: from `project`.
-            mask: bool [B, 1, P or 1, S], True = may attend.
+            mask: bool [B, 1, T or 1, S], True = may attend.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
 
         Returns:
-            (attentional states [B, P, D], weights float32 [B, H, P, S]).
+            (attentional states [B, T, D], weights float32 [B, H, T, S]).
         """
         parameters = self.parameters()
         queries = split_heads(parameters.project_query(h), self.num_heads)

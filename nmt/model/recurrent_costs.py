@@ -39,7 +39,7 @@ class RecurrentCosts:
             f"D = {sizes.d_model}, R = {sizes.state_width}, g = {self._gates} ({sizes.cell}), "
             f"E = {sizes.encoder_layers}, C = {sizes.decoder_layers}, "
             f"V = {sizes.vocabulary_size:,}; attention: {sizes.attention}{heads}"
-            f"{', fed back' if sizes.input_feeding else ''}"
+            f"{', input feeding' if sizes.input_feeding else ''}"
         )
 
     def _input_widths(self) -> tuple[list[int], list[int]]:

@@ -48,9 +48,9 @@ def carry_states(states: States, carry_mask: Tensor, initial: Tensor | tuple[()]
 class CellInputs(NamedTuple):
     """The inputs and weights that a cell is run with."""
 
-    x: Tensor  # [T, B, G R], the products of the inputs, biases included
-    kernel: Tensor  # [R, G R], of the state
-    bias: Tensor | tuple[()]  # [G R], of the state's product; (): none
+    x: Tensor  # [T, B, g R], the products of the inputs, biases included
+    kernel: Tensor  # [R, g R], of the state
+    bias: Tensor | tuple[()]  # [g R], of the state's product; (): none
     carry_mask: Tensor  # [T, B, 1], see `make_carry_mask`
     initial: Tensor | tuple[()]  # [T, B, R], see `carry_states`
 
@@ -203,7 +203,7 @@ class RecurrentLayer(_CellLayer):
 
     @property
     def recurrent_weights(self) -> tuple[Tensor, Tensor | tuple[()]]:
-        """The kernel [R, G R] and bias [G R] of the state; () where the cell has no such bias."""
+        """The kernel [R, g R] and bias [g R] of the state; () where the cell has no such bias."""
         bias = self.recurrent.bias
         return (
             self.in_compute_dtype(self.recurrent.kernel),

@@ -24,7 +24,6 @@ import keras
 from keras import ops
 
 from nmt.model.loops import bias_gradient, call_with_gradient
-from nmt.model.masks import MASKED_SCORE
 
 Tensor = Any
 
@@ -34,21 +33,21 @@ class DotProductScore:
 
     @staticmethod
     def scores(queries: Tensor, keys: Tensor, v: Any) -> Tensor:
-        """Return float32 [B, H, P, S].
+        """Return float32 [B, H, T, S].
 
         Args:
-            queries: [B, H, P, C], of P positions.
+            queries: [B, H, T, C], of T positions.
             keys: [B, H, S, C].
             v: ().
         """
         if keras.backend.standardize_dtype(queries.dtype) == "float16":  # scores overflow it
             queries, keys = ops.cast(queries, "float32"), ops.cast(keys, "float32")
         queries = queries * keys.shape[-1] ** -0.5
-        return ops.cast(ops.einsum("bhpc,bhsc->bhps", queries, keys), "float32")
+        return ops.cast(ops.einsum("bhtc,bhsc->bhts", queries, keys), "float32")
 
     @staticmethod
     def query_gradient(score_gradient: Tensor, queries: Tensor, keys: Tensor, v: Any) -> Tensor:
-        """Return the gradient of the queries [B, H, P, C]."""
+        """Return the gradient of the queries [B, H, T, C]."""
         return ops.matmul(ops.cast(score_gradient, keys.dtype), keys) * keys.shape[-1] ** -0.5
 
     @staticmethod
@@ -72,13 +71,13 @@ class AdditiveScore:
 
     @staticmethod
     def scores(queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        """Return float32 [B, 1, P, S]: see `DotProductScore.scores`; ``v`` is [R]."""
+        """Return float32 [B, 1, T, S]: see `DotProductScore.scores`; ``v`` is [R]."""
         hidden = ops.tanh(ops.expand_dims(queries, 3) + ops.expand_dims(keys, 2))
-        return ops.sum(ops.cast(hidden * v, "float32"), axis=-1)  # sum of [B, 1, P, S, R]
+        return ops.sum(ops.cast(hidden * v, "float32"), axis=-1)  # sum of [B, 1, T, S, R]
 
     @staticmethod
     def query_gradient(score_gradient: Tensor, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        """Return the gradient of the queries [B, 1, P, R]."""
+        """Return the gradient of the queries [B, 1, T, R]."""
         hidden = ops.tanh(ops.expand_dims(queries, 3) + ops.expand_dims(keys, 2))
         score_gradient = ops.expand_dims(ops.cast(score_gradient, keys.dtype), -1)
         return ops.sum((1 - hidden * hidden) * score_gradient, axis=3) * v
@@ -141,32 +140,23 @@ class AdditiveScore:
 Score = type[DotProductScore] | type[AdditiveScore]
 
 
-def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return softmax of scores float32 [B, H, P, S] where ``mask`` [B, 1, P, S] is True.
-
-    Weights are zero elsewhere, and in rows whose mask is all False.
-    """
-    weights = ops.softmax(ops.where(mask, scores, MASKED_SCORE), axis=-1)
-    return ops.where(mask, weights, 0.0)
-
-
 def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    """Return the contexts [B, H, P, C] of weights [B, H, P, S] and values [B, H, S, C]."""
+    """Return the contexts [B, H, T, C] of weights [B, H, T, S] and values [B, H, S, C]."""
     return ops.matmul(ops.cast(weights, values.dtype), values)
 
 
 def score_gradient(
     context_gradient: Tensor, weights: Tensor, values: Tensor, dropout_mask: Any
 ) -> Tensor:
-    """Return the gradient of the scores, float32 [B, H, P, S].
+    """Return the gradient of the scores, float32 [B, H, T, S].
 
     Args:
-        context_gradient: [B, H, P, C].
-        weights: [B, H, P, S], before dropout.
+        context_gradient: [B, H, T, C].
+        weights: [B, H, T, S], before dropout.
         values: [B, H, S, C].
-        dropout_mask: [B, H, P, S], the factor of the weights; (): no dropout.
+        dropout_mask: [B, H, T, S], the factor of the weights; (): no dropout.
     """
-    gradient = ops.cast(ops.einsum("bhpc,bhsc->bhps", context_gradient, values), "float32")
+    gradient = ops.cast(ops.einsum("bhtc,bhsc->bhts", context_gradient, values), "float32")
     if not isinstance(dropout_mask, tuple):
         gradient = gradient * dropout_mask
     return weights * (gradient - ops.sum(gradient * weights, axis=-1, keepdims=True))

@@ -176,10 +176,18 @@ class Transformer(EncoderDecoder):
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Encode ``source`` int [B, S] under ``mask``, bool [B, 1, S or 1, S] or a `SegmentMask`.
+        """Return the representation of a source that the decoder attends to.
+
+        Args:
+            source: int [B, S].
+            mask: bool [B, 1, S or 1, S], or a `SegmentMask`.
+            positions: int [B, S]; None: 0 … S - 1.
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            return_weights: whether to return attention weights.
 
         Returns:
-            (memory [B, S, D], self-attention weights per layer, or an empty list).
+            (memory [B, S, D]; self-attention weights float32 [B, H, S, S] per layer, or an empty
+            list).
         """
         x = self.embed(source, positions, fold(dropout_key, 0))
         layer_weights = []
@@ -222,8 +230,9 @@ class Transformer(EncoderDecoder):
             return_weights: whether to return attention weights.
 
         Returns:
-            (logits float32 [B, T, V]; self-attention weights per layer; cross-attention weights per
-            layer).
+            (logits float32 [B, T, V]; weights of self-attention float32 [B, H, T, T] per layer;
+            weights of cross-attention [B, H, T, S] per layer). Without ``return_weights``, both
+            lists are empty.
         """
         x = self.embed(target, positions, fold(dropout_key, 0))
         self_weights, cross_weights = [], []

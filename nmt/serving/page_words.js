@@ -1,7 +1,7 @@
 // The words of a text and of its translation: {words: {source, target}, attends, weight(t, s)}. A word
 // is {text, begin, end, confidence}, its place in code points. weight gives how much target word t is
 // aligned to source word s. With attention, a word is also {first, last, ends}, the numbers of its
-// pieces and whether it is the end mark, and weight is added once weights are chosen.
+// pieces and whether it is EOS, and weight is added once weights are chosen.
 
 import { joinPieces } from "../viewer/browser/words.js";
 

@@ -159,9 +159,9 @@ class ExplanationResponse(BaseModel):
     other: str = Field(description="the word that it is compared with")
     log_prob: float = Field(description="of the word after the prefix, in nats")
     other_log_prob: float
-    source: list[ExplainingWord] = Field(description="the words of the sentence, and its end mark")
+    source: list[ExplainingWord] = Field(description="the words of the sentence, and EOS")
     prefix: list[ExplainingWord] = Field(
-        description="the begin mark, the words before it, and its own pieces, if it has several"
+        description="BOS, the words before it, and its own pieces, if it has several"
     )
     source_contrast: float = Field(
         description="nats: the contrast of all words of the sentence at once, to which those of "
@@ -220,7 +220,7 @@ class CorrectionResponse(BaseModel):
 class AttentionWeights(BaseModel):
     """Cross-attention from each target token to the source tokens."""
 
-    source: list[str] = Field(description="S tokens, the end mark last; ▁ begins a word")
+    source: list[str] = Field(description="S tokens, EOS last; ▁ begins a word")
     target: list[str] = Field(description="T tokens")
     weights: list[list[list[list[float]]]] = Field(
         description="[layers][heads][T][S], 0 to 1, with three decimals"

@@ -24,10 +24,10 @@ from nmt.model.costs import count_training_flops_per_token
 from nmt.model.decoding_gap import measure_decoding_gap
 from nmt.runs import building
 from nmt.runs.folder import RunFolder
-from nmt.training.adapting import initialize_weights
 from nmt.training.callbacks import Callback
 from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.defaults import describe_choices
+from nmt.training.initial_weights import initialize_weights
 from nmt.training.loop import Trainer
 from nmt.training.preparation import plan_dev, plan_training
 from nmt.training.process_group import ProcessGroup

@@ -85,9 +85,7 @@ def describe_choices(config: Config, *, has_own_rate: bool = False) -> str:
     choices = {f"model.{key}": getattr(config.model, key) for key in keys}
     choices["tokenizer.vocabulary_size"] = config.tokenizer.vocabulary_size
     rates = () if has_own_rate else ("learning_rate", "warmup_steps")
-    for key in (
-        *("batch_tokens", "accumulate", *rates, "evaluate_every", "max_minutes", "precision"),
-    ):
+    for key in ("batch_tokens", "accumulate", *rates, "evaluate_every", "max_minutes", "precision"):
         choices[f"training.{key}"] = getattr(config.training, key)
     return "chose: " + " ".join(
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"

@@ -16,7 +16,7 @@ from nmt.runs.checkpoint import STABILITY_ADVICE
 from nmt.training.session import Session
 from nmt.training.train_step import UpdateMetrics
 
-DUMP_NAME = "unsound_update"  # of the files that describe an update that cannot be applied
+DUMP_NAME = "skipped_update"  # of the files that describe an update that cannot be applied
 MEDIAN_OF = 11  # gradient norms, one a report, whose median is the usual norm
 
 

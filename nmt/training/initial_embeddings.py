@@ -57,7 +57,7 @@ def initialize_embeddings(
     table.assign(np.where(vectors.any(axis=1, keepdims=True), length * vectors, random))
 
 
-def pass_embeddings_on(model: Transformer) -> None:
+def initialize_residual_branches(model: Transformer) -> None:
     """Change random weights so that the embeddings of source tokens reach the logits.
 
     Embeddings of co-occurrences tell much before the first update, and random branches hide it. So

@@ -23,7 +23,7 @@ def test_every_key_is_found(schema: type) -> None:
 
 def test_comments_above_and_beside_a_key() -> None:
     meanings = read_meanings(TransformerConfig)
-    assert meanings["max_length"] == "longest sequence in tokens, end mark included"
+    assert meanings["max_length"] == "longest sequence in tokens, EOS included"
     assert meanings["lora_rank"].startswith("Rank of the adapters")
     assert meanings["lora_rank"].endswith("into the matrices. (at least 1, or null)")
     assert meanings["norm"] == "before a block's layers, or after (one of pre, post)"

@@ -342,9 +342,7 @@ def test_each_sentence_may_have_a_prefix_of_its_own(
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_the_begin_mark_is_never_written(
-    engine_of: Any, keras_engine: KerasEngine, size: int
-) -> None:
+def test_bos_is_never_written(engine_of: Any, keras_engine: KerasEngine, size: int) -> None:
     model = sure_model()
     sources, limits = sources_and_limits(20)
     engine = engine_of(model)

@@ -112,7 +112,7 @@ def test_length_penalty_by_hand() -> None:
     np.testing.assert_allclose(penalties(0.5), [1, 1.2247449, 1.4142136, 1.7320508], rtol=1e-6)
 
 
-def test_limits_force_the_end_mark_in_beam_search() -> None:
+def test_limits_force_eos_in_beam_search() -> None:
     """k = 2, limits 1 and 3.
 
     One token: there is but one hypothesis. Three: step 1 a 0.5, b 0.4, (end 0.1); step 2 a a 0.25,

@@ -68,7 +68,7 @@ def test_greedy_follows_the_argmax_of_every_history() -> None:
     assert len(lengths) > 2  # some sentences ended early while others continued
 
 
-def test_limits_force_the_end_mark_in_greedy_search() -> None:
+def test_limits_force_eos_in_greedy_search() -> None:
     hypotheses = run_greedy(TALKATIVE, TALKATIVE.state, [1, 3, 2])
     assert [sequences(hypotheses, i) for i in range(3)] == [[[EOS]], [[A, A, EOS]], [[A, EOS]]]
     expected = [0.1, 0.5 * 0.5 * 0.1, 0.5 * 0.1]  # the forced EOS costs what it costs

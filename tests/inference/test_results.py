@@ -197,7 +197,7 @@ def test_one_kind_of_attention_is_measured(only: Attention) -> None:
     tags = statistics.summarize_probes([only])
     assert set(tags) == {
         f"attention/{what}/alignment_layer_{layer}"
-        for what in ("entropy", "end_mark")
+        for what in ("entropy", "eos")
         for layer in (1, 2)
     }
 

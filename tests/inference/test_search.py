@@ -107,7 +107,7 @@ def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 2])
-def test_lengths_count_every_token_up_to_the_end_mark(size: int) -> None:
+def test_lengths_count_every_token_up_to_eos(size: int) -> None:
     """A model may choose any id, even 0; hypotheses are cut by their lengths."""
     steps = Bigrams(
         after_bos=[0, 0, 0, 1, 0],

@@ -209,7 +209,7 @@ def test_fewer_wanted_are_the_best_of_more(translator: Translator) -> None:
             ]
 
 
-def test_no_output_holds_padding_or_begin_marks(translator: Translator) -> None:
+def test_no_output_holds_padding_or_bos(translator: Translator) -> None:
     for candidates in translator.hypotheses(many(24), beam_size=4, n_best=4):
         for candidate in candidates:
             assert not {PAD, BOS} & set(candidate.tokens)

@@ -275,7 +275,7 @@ class FakeTranslator:
         )
         other = words[1] if len(words) == 2 else "home"
         prefix_share = math.nan if self.missing_contributions else 0.4
-        prefixes = Reason("begin mark", prefix_share, 0.0), Reason("its own pieces", 0.0, math.nan)
+        prefixes = Reason("BOS", prefix_share, 0.0), Reason("its own pieces", 0.0, math.nan)
         explanation = ChoiceExplanation(-0.5, other, -2.5, source, prefixes, 2.0, -0.75, 3.25)
         return explanation, self.missing_contributions
 

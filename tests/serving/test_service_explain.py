@@ -38,7 +38,7 @@ def test_a_word_is_explained_by_the_words_of_its_sentence(service: Running) -> N
             {"text": "casa", "begin": 8, "end": 12, "contribution": 0.4, "contrast": -0.25},
         ],
         "prefix": [
-            {"text": "begin mark", "contribution": 0.4, "contrast": 0.0},
+            {"text": "BOS", "contribution": 0.4, "contrast": 0.0},
             {"text": "its own pieces", "contribution": 0.0},
         ],
         "source_contrast": 2.0,

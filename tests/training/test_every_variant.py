@@ -48,7 +48,7 @@ RECURRENT = {
     "general": ["model.attention=general"],
     "cross": ["model.attention=cross", "model.num_heads=4"],
     "cross, LSTM": ["model.attention=cross", "model.num_heads=2", "model.cell=lstm"],
-    "nothing fed back": ["model.input_feeding=false"],
+    "no input feeding": ["model.input_feeding=false"],
     "no bridge": ["model.bridge=false", "model.decoder_layers=2", "model.encoder_layers=2"],
 }
 WITHOUT_ORDER = {"no positions": ["model.positions=none"]}
@@ -71,13 +71,13 @@ TOGETHER = {
     ],
 }
 RECURRENT_TOGETHER = {
-    "additive, nothing fed back": ["model.attention=additive", "model.input_feeding=false"],
+    "additive, no input feeding": ["model.attention=additive", "model.input_feeding=false"],
     "dot, LSTM": ["model.attention=dot", "model.cell=lstm"],
     "general, deep, no bridge": [
         *("model.attention=general", "model.bridge=false"),
         *("model.decoder_layers=2", "model.encoder_layers=2"),
     ],
-    "cross, fed back": ["model.attention=cross", "model.num_heads=4"],
+    "cross, input feeding": ["model.attention=cross", "model.num_heads=4"],
 }
 SMALL = ["model=tiny", "model.d_model=16", "model.ffn_width=24", "model.max_length=64"]
 SMALL_RNN = ["model=rnn", "model.d_model=16", "model.state_width=16", "model.max_length=64"]

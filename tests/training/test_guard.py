@@ -139,9 +139,9 @@ def test_too_many_skipped_in_a_row_are_dumped(tmp_path: Path) -> None:
     case.add(skipped(), applied())
     with pytest.raises(UserError, match="3 updates in a row were skipped, the last of them upd"):
         case.guard.count_skipped()
-    with np.load(tmp_path / "unsound_update_00000006.npz") as batch:
+    with np.load(tmp_path / "skipped_update_00000006.npz") as batch:
         assert batch["number"] == 6
-    assert case.written["unsound_update_00000006.json"] == {
+    assert case.written["skipped_update_00000006.json"] == {
         "step": 6,
         "gradient_norms": {"w": math.inf},
     }

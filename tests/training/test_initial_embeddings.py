@@ -15,7 +15,7 @@ from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.training import initial_embeddings
 from nmt.training.initial_embeddings import (
     initialize_embeddings,
-    pass_embeddings_on,
+    initialize_residual_branches,
     sample_pairs,
 )
 from nmt.training.process_group import ProcessGroup
@@ -79,7 +79,7 @@ def _find_changed(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -
 def test_branches_start_small_and_cross_attention_adds_what_it_attends_to() -> None:
     model = transformer(**SIZES | {"encoder_layers": 2, "norm": "pre"})
     before = _read_weights(model)
-    pass_embeddings_on(model)
+    initialize_residual_branches(model)
     after = _read_weights(model)
     cross = [f"decoder_0/cross_attention/{name}/kernel" for name in ("value", "output")]
     small = [
@@ -116,7 +116,7 @@ def test_cross_attention_that_cannot_be_an_identity_stays(
 ) -> None:
     model = transformer(**SIZES | {"norm": "pre"} | sizes)
     before = _read_weights(model)
-    pass_embeddings_on(model)
+    initialize_residual_branches(model)
     names = _find_changed(before, _read_weights(model))
     assert bool(names) == changed
     assert not any("cross_attention" in name for name in names)

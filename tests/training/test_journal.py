@@ -148,7 +148,7 @@ def test_attention_of_the_probes_is_shown_in_numbers(
         expected = [line[tag] for line in lines if tag in line]
         assert values == pytest.approx(expected, rel=1e-6)
         assert all(0 < value < 5 for value in values)  # nats
-    assert steps(events, "attention/end_mark/cross_layer_1") == [5, 10, 12]
+    assert steps(events, "attention/eos/cross_layer_1") == [5, 10, 12]
 
 
 def test_configuration_signature_and_hparams_are_shown(

@@ -291,9 +291,9 @@ def test_too_many_skipped_in_a_row_end_the_run(
     run = RunFolder.open(kept.runs / "latest")
     assert run.config.name == "unsound"
     assert run.checkpoints.steps() == [5]
-    with np.load(run.path / "unsound_update_00000010.npz") as batch:
+    with np.load(run.path / "skipped_update_00000010.npz") as batch:
         assert batch["labels"].shape == batch["source"].shape
-    told = json.loads((run.path / "unsound_update_00000010.json").read_text())
+    told = json.loads((run.path / "skipped_update_00000010.json").read_text())
     assert told["step"] == 10
     assert {f"model/{name}" for name in told["gradient_norms"]} <= latest(run)[0].keys()
 

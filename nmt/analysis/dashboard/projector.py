@@ -17,7 +17,7 @@ CONFIG_FILE = "projector_config.pbtxt"  # the name that the projector expects be
 FOLDER = "embeddings"  # its paths must lie below the configuration's folder
 TENSOR_NAME = "embeddings"
 
-_SPECIAL = {PAD: "padding", BOS: "begin mark", EOS: "end mark", UNK: "unknown"}
+_SPECIAL = {PAD: "padding", BOS: "BOS", EOS: "EOS", UNK: "unknown"}
 _DOMINANT = 0.9  # share of occurrences from which a token belongs to one language
 
 

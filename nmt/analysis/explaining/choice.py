@@ -144,7 +144,7 @@ class ChoiceExplainer:
     def _group_prefix(self, segment: Segment, before: tuple[int, ...]) -> list[TokenWord]:
         """Return BOS and the words of a prefix, by the tokens that the decoder reads."""
         words = group_tokens(self._tokenizer.target, before)
-        return [TokenWord("begin mark", 0, 1)] + [
+        return [TokenWord("BOS", 0, 1)] + [
             TokenWord(
                 show_spans(apply_case(word.text, segment.case), segment.target_spans),
                 word.begin + 1,
@@ -175,7 +175,7 @@ def _list_source(
         for span, share, contrast in zip(spans, by_word, contrasts[:-1], strict=True)
     ]
     other_share = float(shares.sum() - by_word.sum())
-    return *words, Reason("end mark", other_share, float(contrasts[-1]))
+    return *words, Reason("EOS", other_share, float(contrasts[-1]))
 
 
 def _list_prefix(

@@ -32,7 +32,7 @@ def decompose_encoder(
     block: EncoderBlock, x: Tensor, mask: Tensor, bias: Tensor | None
 ) -> Sublayer:
     """Decompose the self-attention sublayer of an encoder block, [B, S, D] under ``mask``."""
-    read = block.before(block.attention_norm, x)
+    read = block.branch_input(block.attention_norm, x)
     branch = _split_attention(block.attention, read, read, mask, bias)
     return _add_residual(block.attention_norm, _is_post(block), branch, x, _on_diagonal(x))
 
@@ -51,10 +51,10 @@ def decompose_decoder(
     on: the N = S + T parts are those of the source tokens, then those of the target tokens.
     """
     is_post = _is_post(block)
-    read = block.before(block.self_attention_norm, x)
+    read = block.branch_input(block.self_attention_norm, x)
     branch = _split_attention(block.self_attention, read, read, mask, bias)
     prefix = _add_residual(block.self_attention_norm, is_post, branch, x, _on_diagonal(x))
-    read = block.before(block.cross_attention_norm, prefix.output)
+    read = block.branch_input(block.cross_attention_norm, prefix.output)
     branch = _split_attention(block.cross_attention, read, memory, memory_mask, None)
     source = branch.parts
     branch = branch._replace(
@@ -134,4 +134,4 @@ def _center(x: Tensor) -> Tensor:
 def run_feed_forward(block: EncoderBlock | DecoderBlock, x: Tensor) -> Tensor:
     """Return the output of the feed-forward sublayer, [B, L, D]."""
     norm = block.feed_forward_norm
-    return block.after(norm, x, block.feed_forward(block.before(norm, x)), None)
+    return block.add_residual(norm, x, block.feed_forward(block.branch_input(norm, x)), None)

@@ -46,7 +46,7 @@ confid.    mean of the largest weight of each row
 dist.      mean distance to the attended position; cross-attention: of relative positions, 0 to 1
 prev.      weight on the previous position; own: on the own position; next: on the next one
 diag.      weight on the same relative position
-mark       weight on the end mark; masked self-attention: on the begin mark
+mark       weight on EOS; masked self-attention: on BOS
 role       the position with more than half of the weight; or focused (confid. above 0.5), broad
            (entropy above 0.75 of max), mixed
 most like  the most similar head of the layer; their Jensen–Shannon divergence, 0 to 0.69 nats"""

@@ -144,7 +144,7 @@ def name_role(kind: AttentionKind, values: dict[str, float]) -> str:
     """Return the role of a head, by the first rule that applies.
 
     - More than half of its weight is on one position: the name of that position ("previous token",
-      "own token", "next token", "diagonal", "end mark", "begin mark").
+      "own token", "next token", "diagonal", "EOS", "BOS").
     - Its largest weight is more than half, on average: "focused". It attends to single tokens, not
       by position. Heads of cross-attention that align words do so.
     - Its entropy is more than three quarters of a uniform row's: "broad".
@@ -154,7 +154,7 @@ def name_role(kind: AttentionKind, values: dict[str, float]) -> str:
         kind: the kind of attention.
         values: means of the head, by name of the measure.
     """
-    mark = "begin mark" if kind.causal else "end mark"
+    mark = "BOS" if kind.causal else "EOS"
     roles = {
         "previous": "previous token",
         "own": "own token",
@@ -193,7 +193,7 @@ def summarize_probes(attentions: Sequence[Attention]) -> dict[str, float]:
     means = average(sum_up(attention, compares_heads=False) for attention in attentions)
     kinds = attentions[0].kinds
     measures = [(kind.name, "entropy", "entropy") for kind in kinds]
-    measures += [(kind.name, "mark", "end_mark") for kind in kinds if kind.is_cross]
+    measures += [(kind.name, "mark", "eos") for kind in kinds if kind.is_cross]
     return {
         f"attention/{tag}/{kind}_layer_{layer}": float(heads.mean())
         for kind, name, tag in measures

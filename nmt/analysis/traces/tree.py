@@ -103,7 +103,7 @@ def describe_parting(beam: Trace, parting: Parting | None) -> list[str]:
     if parting is None:
         return [f"greedy and beam {beam.beam_size} write the same"]
     gain = parting.beam_log_prob - parting.greedy_log_prob
-    before = " ".join(parting.before) or "the begin mark"
+    before = " ".join(parting.before) or "BOS"
     return [
         f"greedy and beam {beam.beam_size} part at position {parting.position + 1}, "
         f"after {before}:",

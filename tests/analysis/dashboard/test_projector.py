@@ -92,7 +92,7 @@ def test_the_projector_serves_vectors_and_labels(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == [make_visible(piece) for piece in PIECES]
     assert [row[1] for row in rows] == [str(i) for i in range(len(PIECES))]
     assert [row[2] for row in rows] == [
-        *("padding", "begin mark", "end mark", "unknown", "begin of a word", "inside of a word"),
+        *("padding", "BOS", "EOS", "unknown", "begin of a word", "inside of a word"),
         *("inside of a word", "punctuation", "byte", "punctuation", "punctuation"),
     ]
     assert rows[4][3:] == ["3", "0", "es"]

@@ -43,7 +43,7 @@ def test_weights_of_words_are_sums_over_source_and_means_over_target_pieces() ->
     np.testing.assert_allclose(shifted, [[0.6, 0.4, 0.0], [0.25, 0.55, 0.2]])
 
 
-def test_a_word_that_attends_to_the_end_mark_has_no_link() -> None:
+def test_a_word_that_attends_to_eos_has_no_link() -> None:
     weights = np.array([[0.5, 0.2, 0.3], [0.3, 0.3, 0.4], [0.1, 0.8, 0.1]])
     assert find_links(weights) == {(0, 0), (1, 2)}
 

@@ -165,7 +165,7 @@ def test_what_no_row_can_tell_is_left_out() -> None:
     assert list(scalars) == [
         "attention/entropy/encoder_layer_1",
         "attention/entropy/cross_layer_1",
-        "attention/end_mark/cross_layer_1",
+        "attention/eos/cross_layer_1",
     ]
     assert summarize_probes([]) == {}
 
@@ -176,8 +176,8 @@ def test_what_no_row_can_tell_is_left_out() -> None:
         ("encoder", {"previous": 0.6, "own": 0.2, "next": 0.1}, "previous token"),
         ("encoder", {"previous": 0.1, "own": 0.1, "next": 0.7}, "next token"),
         ("encoder", {"previous": 0.1, "own": 0.51, "next": 0.1}, "own token"),
-        ("encoder", {"mark": 0.8}, "end mark"),
-        ("decoder", {"mark": 0.8}, "begin mark"),
+        ("encoder", {"mark": 0.8}, "EOS"),
+        ("decoder", {"mark": 0.8}, "BOS"),
         ("cross", {"diagonal": 0.7, "mark": 0.1}, "diagonal"),
         ("cross", {"diagonal": 0.4, "confidence": 0.8}, "focused"),
         ("cross", {"diagonal": 0.5, "entropy_share": 0.8}, "broad"),

@@ -24,9 +24,9 @@ from nmt.runs.checkpoint import read_arrays
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 from nmt.train import tabulate
-from nmt.training import adapting
-from nmt.training.adapting import freeze, initialize_weights, transfer_rows
+from nmt.training import initial_weights
 from nmt.training.defaults import START_SHARE, default_learning_rate
+from nmt.training.initial_weights import freeze, initialize_weights, transfer_rows
 from nmt.training.job import Run
 from nmt.training.process_group import ProcessGroup
 
@@ -246,9 +246,10 @@ def test_only_a_new_run_gets_vectors_of_co_occurrences(
     config = compose(*(each for each in overrides if "=" in each))
     changes = {each: str(tmp_path) for each in overrides if "=" not in each}
     config = replace(config, training=replace(config.training, **changes))
-    monkeypatch.setattr(adapting, "initialize_embeddings", lambda *_: done.append("vectors"))
-    monkeypatch.setattr(adapting, "pass_embeddings_on", lambda _: done.append("branches"))
-    monkeypatch.setattr(adapting, "load_start_weights", lambda *_: "weights")
+    monkeypatch.setattr(initial_weights, "initialize_embeddings", lambda *_: done.append("vectors"))
+    branches = "initialize_residual_branches"
+    monkeypatch.setattr(initial_weights, branches, lambda _: done.append("branches"))
+    monkeypatch.setattr(initial_weights, "load_start_weights", lambda *_: "weights")
     monkeypatch.setattr(RunFolder, "open", lambda path: path)
     model, run, unused = transformer(**SIZES), RunFolder(tmp_path), cast(Any, None)
     initialize_weights(model, config, run, unused, unused, ProcessGroup(), done.append)

@@ -17,7 +17,7 @@ from nmt.model.transformer import Transformer
 from nmt.runs.building import assign_weights, choose_weights
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
-from nmt.training.initial_embeddings import initialize_embeddings, pass_embeddings_on
+from nmt.training.initial_embeddings import initialize_embeddings, initialize_residual_branches
 from nmt.training.process_group import ProcessGroup
 
 
@@ -53,7 +53,7 @@ def initialize_weights(
         elif training.initial_embeddings == "cooccurrence":
             initialize_embeddings(model.embedding.table, plan, run.path, process_group, log)
             if isinstance(model, Transformer):
-                pass_embeddings_on(model)
+                initialize_residual_branches(model)
     if config.model.lora_rank is not None:
         try:
             model.add_adapters(config.model.lora_rank, config.model.lora_on)
