@@ -62,7 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--compare",
         type=Path,
         metavar="RUN_B",
-        help="test the differences from another run, by paired randomization",
+        help="test the differences from another run, by paired approximate randomization",
     )
     add_beam(parser)
     parser.add_argument(

@@ -232,7 +232,7 @@ def score_outputs(
 def compare(
     run: str, evaluation: Evaluation, other_run: str, other_evaluation: Evaluation
 ) -> Comparison:
-    """Compare a run with another one on the same pairs, by paired randomization."""
+    """Compare a run with another one on the same pairs, by paired approximate randomization."""
     compared = compare_outputs(
         other_evaluation.outputs,
         evaluation.outputs,

@@ -41,7 +41,9 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the other run's scores, and the differences with their p-values."""
     console.print(f"{comparison.other_run}:")
     console.print("\n".join(comparison.other_evaluation.lines()))
-    console.print(f"{comparison.run} against {comparison.other_run}, paired randomization:")
+    console.print(
+        f"{comparison.run} against {comparison.other_run}, paired approximate randomization:"
+    )
     for name, difference in comparison.differences.items():
         console.print(f"{name:8}{difference.value:+6.2f}   {format_p(difference.p_value)}")
 

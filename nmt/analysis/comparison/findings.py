@@ -8,6 +8,7 @@ from nmt.analysis.comparison.stored import METRIC
 from nmt.inference.significance import correct_p_values, format_p
 
 _STRICT = 0.01  # significance level of noise, n-grams and coverage, as each adds tests
+_MIN_RATE_DIFFERENCE = 0.005  # of words left out or added: smaller ones matter to nobody
 _MAX_NGRAMS = 5  # that a sentence names
 _MAX_ARRAYS = 3
 _NO_DIFFERENCE = "no significant difference"
@@ -133,8 +134,8 @@ def _describe_coverage(pair: PairResult) -> list[str]:
     p_values = correct_p_values([test.p_value for test in pair.coverage.values()])
     sentences = []
     for (name, test), p_value in zip(pair.coverage.items(), p_values, strict=True):
-        if p_value <= _STRICT:
-            rates = [get_rate(each, name) for each in (pair.second, pair.first)]
+        rates = [get_rate(each, name) for each in (pair.second, pair.first)]
+        if p_value <= _STRICT and abs(rates[0] - rates[1]) >= _MIN_RATE_DIFFERENCE:
             verb, unit = verbs[name]
             amount = "more" if test.difference > 0 else "fewer"
             sentences.append(

@@ -128,6 +128,16 @@ def test_noise_omissions_and_heads_are_findings() -> None:
     assert pair.coverage["additions"].p_value == 1.0
 
 
+def test_a_tiny_share_of_added_words_is_no_finding() -> None:
+    first, second = make_result("a", 1), make_result("b", 2)
+    ones, some = np.ones(COUNT, int), (np.arange(COUNT) % 4 == 0).astype(int)
+    first.coverage = Coverage(0 * ones, 4 * ones, 0 * ones, 100 * ones, [])
+    second.coverage = Coverage(0 * ones, 4 * ones, some, 100 * ones, [])
+    pair = compare(first, second, DATA, SLICES)
+    assert pair.coverage["additions"].p_value < 0.001
+    assert not any("adds more words" in each for each in describe_pair(pair))
+
+
 def test_arrays_of_other_models_are_not_compared() -> None:
     assert compare_arrays({"x": np.ones(3)}, {"x": np.ones(2)}) is None
     assert compare_arrays({"x": np.ones(3)}, {"y": np.ones(3)}) is None
