@@ -25,6 +25,7 @@ if not os.environ.get("CI"):  # where Hypothesis has a profile of its own
     settings.register_profile("nmt", deadline=None)  # a machine may be busy
     settings.load_profile("nmt")
 
+SLOW_LIMIT = 3600  # seconds of a slow test, on a busy machine
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 PATIENCE = 60_000  # ms to wait for a browser, on a busy machine
@@ -60,6 +61,13 @@ RECURRENT: dict[str, Any] = {
     "attention_dropout": 0.0,
     "max_length": 16,
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests more time than the others."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
 
 
 def pytest_configure(config: pytest.Config) -> None:
