@@ -28,6 +28,11 @@ _FIRST_WORD = re.compile(r"\s*(\w*)")
 # Begins a tag, an ending or a reference, or is a tag of a document.
 _TAG = re.compile(r"[<(\[\ue000-\uf8ff]|\{\{[#/^]|\{%|\{\$(?:START|CLOSE)_")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
+# A placeholder without a number or a name, which programs fill by its position: %5.2f, %s, {}.
+_POSITIONAL = re.compile(
+    r"%[-+#0']?(?:\*|[0-9]*)(?:\.(?:\*|[0-9]+))?(?:(?:hh?|ll?|[zjtqL])?[A-Za-z]|@)"
+    r"|\{(?:![a-z])?(?::[^{}]*)?\}"
+)
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
 _COUNTRIES = "es|mx|ar|co|cl|pe|uk|us|eu|de|fr|it|pt|br|ai|tv"
@@ -291,7 +296,29 @@ def restore_spans(
     lost = [number for number in range(len(values)) if SLOTS[number] not in seen]
     for number in lost:
         at = len(text) if place is None else max(place(text, number), first)
+        if number:  # spans at the same place keep their order
+            touching = re.compile(rf"(?:\s*[{SLOTS[0]}-{SLOTS[number - 1]}])+").match(text, at)
+            at = touching.end() if touching else at
         before, after = text[:at].rstrip(), text[at:].lstrip()
         text = join_sentences((before, SLOTS[number], after))
     restored = _SLOT.sub(lambda match: values[SLOTS.index(match[0])], text)
     return restored, tuple(values[number] for number in lost)
+
+
+def order_placeholders(text: str, values: Sequence[str], first: int = 0) -> str:
+    """Return a translation whose positional placeholders, such as %s and {}, keep their order.
+
+    Args:
+        text: a translation with slots.
+        values: the spans, by number of their slot.
+        first: index in the text before which nothing is changed.
+    """
+    by_slot = dict(zip(SLOTS, values, strict=False))
+    slots = [
+        slot for slot in _SLOT.findall(text[first:]) if _POSITIONAL.fullmatch(by_slot.get(slot, ""))
+    ]
+    ordered = sorted(slots)
+    if list(map(by_slot.get, slots)) == list(map(by_slot.get, ordered)):  # equal ones stay
+        return text
+    moved = str.maketrans(dict(zip(slots, ordered, strict=True)))
+    return text[:first] + text[first:].translate(moved)

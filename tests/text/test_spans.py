@@ -19,11 +19,12 @@ from nmt.text.spans import (
     is_intact,
     keep_spans,
     make_overlap_test,
+    order_placeholders,
     restore_spans,
     space_slots,
 )
 
-A, B = SLOTS[:2]
+A, B, C = SLOTS[:3]
 
 # Texts with their spans in double brackets.
 MARKED = [
@@ -267,6 +268,36 @@ def test_lost_repeated_and_unknown_slots() -> None:
     assert not is_intact(f"{first}{first}", 1)
     assert not is_intact(f"{first}{second}", 1)
     assert is_intact(f"{second}{first}", 2)
+
+
+def test_lost_slots_at_the_same_place_keep_their_order() -> None:
+    values = ["1", "2", "3"]
+    assert restore_spans("a b", values, lambda text, number: 1) == ("a 1 2 3 b", (*values,))
+    # Also beside one that is not lost.
+    assert restore_spans(f"a {SLOTS[1]} b", values, lambda text, number: 1)[0] == "a 1 2 3 b"
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "expected"),
+    [
+        ("%d %s", f"{B} y {A}", f"{A} y {B}"),
+        ("%s %s", f"{B} y {A}", f"{B} y {A}"),  # equal
+        ("%-5d %5.2f %*.3f", f"{C} {A} {B}", f"{A} {B} {C}"),
+        ("%ld %@", f"{B} {A}", f"{A} {B}"),
+        ("{} {:.2f} {!r}", f"{C} {A} {B}", f"{A} {B} {C}"),
+        ("%1$s %2$d", f"{B} {A}", f"{B} {A}"),
+        ("%(n)s %(m)d", f"{B} {A}", f"{B} {A}"),
+        ("{a} {0}", f"{B} {A}", f"{B} {A}"),
+        ("%1 %2", f"{B} {A}", f"{B} {A}"),
+        ("%d 5 %s", f"{C} {A} {B}", f"{A} {C} {B}"),  # others stay
+        ("%d %s %f", f"{C} {A}", f"{A} {C}"),
+    ],
+)
+def test_placeholders_that_are_filled_by_position_keep_their_order(
+    values: str, text: str, expected: str
+) -> None:
+    assert order_placeholders(text, values.split()) == expected
+    assert order_placeholders(f"{B} x {text}", values.split(), 4) == f"{B} x {expected}"
 
 
 @pytest.mark.parametrize(
