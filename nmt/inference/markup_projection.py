@@ -19,7 +19,7 @@ from nmt.text.brackets import PAIRS
 from nmt.text.marked import Mark, MarkedText, delete_characters
 from nmt.text.spans import Span, find_spans, make_overlap_test
 from nmt.text.tags import Insertions, TaggedText
-from nmt.text.words import find_words
+from nmt.text.words import find_words, merge_words
 
 # A word belongs to an element if this share of its sources does; less than half, so that elements
 # with scattered words cover more words rather than fewer.
@@ -390,7 +390,9 @@ def _find_best_run(scores: NDArray[np.float64], is_taken: NDArray[np.bool_]) -> 
 
 def _align_by_position(source: str, text: str) -> list[Word]:
     """Return the words of a translation, aligned to the words at the same share of the source."""
-    spans, source_spans = find_words(text), find_words(source)
+    spans, source_spans = (
+        merge_words(find_words(side), list(find_spans(side))) for side in (text, source)
+    )
     return [
         Word(begin, end, None, (source_spans[len(source_spans) * i // len(spans)],))
         for i, (begin, end) in enumerate(spans)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -21,7 +22,7 @@ from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, align_outputs
 from nmt.text.spans import SLOTS, Span, find_spans
-from nmt.text.words import assign_to_words, find_words
+from nmt.text.words import assign_to_words, find_words, merge_words
 
 _ELLIPSIS = re.compile(r"…|\.{3}")
 _TAG = 40  # characters that a text may have before a segment
@@ -92,11 +93,19 @@ def link_words(
     matched = match_characters(written, text)
     output_indices = [origins[at] if at >= 0 else -1 for at in matched]
     source_spans, columns = find_source_words(segment, tokenizer)
+    located = _locate_spans(translation.text, segment.target_spans, output)
+    for (begin, end), number in located.items():
+        output_indices[begin:end] = [output.find(SLOTS[number])] * (end - begin)
+    _, source_origins = expand_slots(segment.text, segment.spans)
     words = []
-    for begin, end in _join_kept(find_words(translation.text), output_indices, output):
+    for begin, end in merge_words(find_words(translation.text), list(located)):
         rows = sorted({char_to_token[at] for at in output_indices[begin:end] if at >= 0})
         sources: tuple[Span, ...] = ()
-        if rows:
+        if (begin, end) in located:  # it comes from its slot, whatever the alignment
+            slot = segment.text.index(SLOTS[located[begin, end]])
+            at = source_origins.index(slot)
+            sources = tuple(span for span in source_spans if span[0] <= at < span[1])
+        elif rows:
             row = weights[rows].mean(0)
             by_word = row[: len(columns)] @ columns
             sources = tuple(source_spans[i] for i in choose_sources(by_word, float(row[-1])))
@@ -136,22 +145,29 @@ def _to_comma(ellipsis: re.Match[str]) -> str:
     return "," + ellipsis[0][1:]
 
 
-def _join_kept(words: Sequence[Span], output_indices: Sequence[int], output: str) -> list[Span]:
-    """Return the words of a translation; those of one kept span are one word.
+def _locate_spans(text: str, values: Sequence[str], output: str) -> dict[Span, int]:
+    """Return where a translation has kept spans as whole words, and the numbers of their slots.
 
     Args:
-        words: of the translation.
-        output_indices: for each character the index in the output that it stands for, or -1.
-        output: with slots.
+        text: the translation.
+        values: what it has in place of each slot.
+        output: with slots. Equal spans are in its order; those that it lacks come last.
     """
-    joined: list[Span] = []
-    for begin, end in words:
-        at = output_indices[begin]
-        if joined and at >= 0 and output[at] in SLOTS and output_indices[joined[-1][0]] == at:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((begin, end))
-    return joined
+    if not values:
+        return {}
+    written = output + "".join(SLOTS)
+    remaining = defaultdict(list)
+    for number in sorted(range(len(values)), key=lambda number: written.index(SLOTS[number])):
+        remaining[values[number]].append(number)
+    longest_first = sorted(map(re.escape, remaining), key=len, reverse=True)
+    words = find_words(text)
+    begins, ends = {begin for begin, _ in words}, {end for _, end in words}
+    located = {}
+    for match in re.finditer("|".join(longest_first), text):
+        begin, end = match.span()
+        if begin in begins and end in ends and remaining[match[0]]:
+            located[begin, end] = remaining[match[0]].pop(0)
+    return located
 
 
 def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], np.ndarray]:

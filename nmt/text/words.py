@@ -82,6 +82,25 @@ def group_by_length(texts: Sequence[str]) -> dict[str, list[int]]:
     }
 
 
+def merge_words(words: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
+    """Return words; those that overlap the same span are one word.
+
+    Args:
+        words: of a text, in order.
+        spans: of the text, in order, which do not overlap each other.
+    """
+    merged: list[Span] = []
+    at = 0
+    for begin, end in words:
+        while at < len(spans) and spans[at][1] <= begin:
+            at += 1
+        if merged and at < len(spans) and spans[at][0] < merged[-1][1]:
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((begin, end))
+    return merged
+
+
 def _begins_word(before: str, sign: str) -> bool:
     """Whether a character begins a word although another one of a word is before it."""
     if not is_unspaced_letter(before) and not is_unspaced_letter(sign):

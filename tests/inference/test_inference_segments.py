@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import corpus_lines
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from translator_inputs import DECODING
 
 from nmt import Translator
@@ -360,6 +362,73 @@ def test_a_lost_span_is_put_beside_the_word_aligned_to_its_neighbour(tokenizer: 
     [[translation]] = translator.hypotheses(["13 gusta mucho mucho gustaría y 12"])
     assert translation.text == "gusta 12 mucho mucho 13 gustaría y"
     assert translation.lost_spans == ("13", "12")
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.sampled_from(["bueno", "no", "{a}", "https://x.es/uno-dos", r"C:\Users\Juan"]),
+        max_size=6,
+    ),
+    st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    st.lists(st.sampled_from([*SLOTS[:3], "sí", "gusta"]), max_size=6),
+    st.sampled_from([Rewriting, Unaligned]),
+)
+@example(["bueno", "{a}", "{b}", "{c}"], (0, 1), [A, A, B, B], Rewriting)
+@example(["bueno", "no", "no", r"C:\Users\Juan"], (2, 3), ["sí"], Unaligned)
+def test_a_tag_never_splits_a_span_even_if_it_was_lost(
+    tokenizer: Tokenizer,
+    words: list[str],
+    tagged: tuple[int, int],
+    output: list[str],
+    kind: type[Rewriting],
+) -> None:
+    first, last = sorted(tagged)
+    bare = " ".join(words)
+    text = " ".join([*words[:first], "<b>", *words[first:last], "</b>", *words[last:]])
+    text = text.replace("<b> ", "<b>").replace(" </b>", "</b>")
+    translator, _ = translator_of(tokenizer, lambda _: " ".join(output), kind)
+    [translated] = translator.translate([text])
+    for span in set(words) - {"bueno", "no"}:
+        assert translated.count(span) == bare.count(span)
+
+
+def test_words_of_spans_come_from_their_slots(tokenizer: Tokenizer) -> None:
+    """Whether the output lacks a slot or has another one in its place."""
+    for output in ("gusta", f"gusta {B} {A}"):
+        translator, _ = translator_of(tokenizer, lambda _, output=output: output)
+        text = "bueno %5.2f no %d"
+        [[translation]] = translator.run([text], SearchRequest(words=True))
+        assert translation.text == "gusta %5.2f %d" or output == "gusta"
+        sources = {
+            translation.text[word.begin : word.end]: [text[slice(*span)] for span in word.sources]
+            for word in translation.words
+        }
+        assert (sources["%5.2f"], sources["%d"]) == (["%5.2f"], ["%d"])
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("no {uno}, {dos} y {tres}", f"no {A}", "no {uno} {dos} {tres}"),
+        ("no %d y %s", f"{B} {A}", "%d %s"),
+        ("no %s y %s", f"{B} {A}", "%s %s"),
+        ("no {a} y {b}", f"{B} {A}", "{b} {a}"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Rewriting, Unaligned])
+def test_spans_keep_their_order_at_one_place_or_if_it_has_a_meaning(
+    tokenizer: Tokenizer, source: str, output: str, expected: str, kind: type[Rewriting]
+) -> None:
+    translator, _ = translator_of(tokenizer, lambda _: output, kind)
+    assert translator.translate([source]) == [expected]
+
+
+def test_placeholders_of_a_prefix_stay(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda _: f"y {C} {A}")
+    assert translator.translate(["no %s, %d %f"], prefix="%d") == ["%d y %s %f"]
 
 
 def test_without_alignments_a_lost_span_goes_to_the_end(tokenizer: Tokenizer) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.text.cleaning import clean_text
-from nmt.text.words import assign_to_words, find_words, join_words
+from nmt.text.words import assign_to_words, find_words, join_words, merge_words
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,13 @@ def test_a_space_goes_with_the_word_behind_it() -> None:
 def test_the_bytes_of_a_character_are_all_of_its_word() -> None:
     shares = assign_to_words([(0, 0), (0, 1), (0, 1), (0, 1), (1, 3)], [(0, 1), (2, 3)])
     np.testing.assert_allclose(shares, [[1, 0], [1, 0], [1, 0], [1, 0], [0, 1]])
+
+
+def test_words_of_one_span_are_merged() -> None:
+    text = "ve a {x.y} o 5 km, no"
+    words = find_words(text)
+    spans = [(text.index(span), text.index(span) + len(span)) for span in ("{x.y}", "5 km")]
+    merged = [text[begin:end] for begin, end in merge_words(words, spans)]
+    assert merged == ["ve", "a", "{x.y}", "o", "5 km", ",", "no"]
+    assert merge_words(words, []) == words
+    assert merge_words([(0, 1), (1, 2), (2, 3)], [(0, 1), (1, 3)]) == [(0, 1), (1, 3)]
