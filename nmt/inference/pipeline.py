@@ -295,6 +295,7 @@ class Pipeline:
             outputs = [self._keep_intact(prefix, hypotheses) for hypotheses in outputs]
         if plan.terms is not None:
             outputs = plan.terms.force(batch, outputs, prefix.text)
+            batch = [replace(segment, glossary=plan.terms.glossary) for segment in batch]
         best = [hypotheses[: plan.n_best] for hypotheses in outputs]
         translations = self._writer.write(plan.engine, batch, best)
         if plan.quality is not None:

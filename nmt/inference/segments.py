@@ -31,6 +31,7 @@ from nmt.text.spans import (
     space_slots,
 )
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
+from nmt.text.terms import Glossary
 
 _ONE_WORD = re.compile(r"\w+\W?")
 
@@ -55,6 +56,7 @@ class Segment:
     tags: tuple[tuple[str, str], ...] = ()
     aligns_tags: bool = False  # whether the places of the tags depend on the alignment of words
     dates: DateWriter = NO_DATES  # writes kept spans that are dates
+    glossary: Glossary | None = None  # whose terms its translation has
     continues: bool = False  # whether it is a part of a sentence that the next segment continues
 
     @property

@@ -68,7 +68,7 @@ class TermForcer:
         *,
         margin: float = math.inf,
     ) -> None:
-        self._glossary = glossary
+        self.glossary = glossary
         self._engine = engine
         self._tokenizer = tokenizer
         self._options = options
@@ -89,7 +89,7 @@ class TermForcer:
             UserError: the model has no attention, and some output lacks a term.
         """
         outputs = list(outputs)
-        matches = [_find_terms(self._glossary, segment) for segment in segments]
+        matches = [_find_terms(self.glossary, segment) for segment in segments]
         lacking = [list(each) for each in matches]  # not yet forced
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MAX_TERMS):
@@ -112,11 +112,11 @@ class TermForcer:
 
     def report(self, segment: Segment, translations: Sequence[Translation]) -> list[Translation]:
         """Return the translations of a segment, with which terms they use."""
-        matches = [match for match, *_ in _locate_terms(self._glossary, segment)]
+        matches = [match for match, *_ in locate_terms(self.glossary, segment)]
         terms = [match.term for match in matches]
         reports = []
         for translation in translations:
-            used = self._glossary.mark_used(terms, translation.text)
+            used = self.glossary.mark_used(terms, translation.text)
             uses = (
                 TermUse(*match.entry[:2], is_used)
                 for match, is_used in zip(matches, used, strict=True)
@@ -141,7 +141,7 @@ class TermForcer:
         texts = self._tokenizer.target.decode([outputs[i][0].tokens for i in chosen])
         for i, text in zip(chosen, texts, strict=True):
             terms = [match.term for match in matches[i]]
-            used = self._glossary.mark_used(terms, text)
+            used = self.glossary.mark_used(terms, text)
             unused = {term.target for term, is_used in zip(terms, used, strict=True) if not is_used}
             lacking[i] = [match for match in lacking[i] if match.term.target in unused]
         return [i for i in chosen if lacking[i]]
@@ -175,7 +175,7 @@ class TermForcer:
             places.append((_choose_words(by_word), i))
         found, i = min(places)
         texts: list[tuple[str, str | None]] = []
-        for target in self._glossary.list_targets(matches[i], segment.text):
+        for target in self.glossary.list_targets(matches[i], segment.text):
             for first, last in found or [(len(words), len(words))]:
                 start = words[first][0] if first < len(words) else len(text)
                 capital = start == 0 and text[:1].isupper()
@@ -247,13 +247,13 @@ class TermForcer:
         """Return the hypotheses in which the term has not become another word; if none, all."""
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
-        mark_used, terms = self._glossary.mark_used, [candidate.term] * _MAX_TERMS
+        mark_used, terms = self.glossary.mark_used, [candidate.term] * _MAX_TERMS
         terms = terms[: max(1, sum(mark_used(terms, candidate.begin)))]  # so far
         with_term = [each for each, text in pairs if all(mark_used(terms, text))]
         return with_term or [*hypotheses]
 
 
-def _locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMatch, int, int]]:
+def locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMatch, int, int]]:
     """Yield the terms of `Segment.full_text`, and where [first, end) each is in the segment's text.
 
     A term inside of a kept span, such as an address, is left out.
@@ -270,7 +270,7 @@ def _locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMa
 def _find_terms(glossary: Glossary, segment: Segment) -> list[TermMatch]:
     """Return the terms of a segment, as places in its text; source and target have its slots."""
     matches = []
-    for match, first, end in _locate_terms(glossary, segment):
+    for match, first, end in locate_terms(glossary, segment):
         place = segment.text[first:end]
         slots = [slot for slot in place if slot in SLOTS[: len(segment.spans)]]
         source = target = place

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from nmt.inference.alignment import (
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, align_outputs
+from nmt.inference.term_forcing import locate_terms
 from nmt.text.spans import SLOTS, Span, find_spans
 from nmt.text.words import assign_to_words, find_words, merge_words
 
@@ -79,6 +81,8 @@ def link_words(
 ) -> list[LinkedWord]:
     """Return the words of a translation; a kept span is one word.
 
+    Kept spans come from their slots and targets of terms from these, whatever the alignment.
+
     Args:
         segment: the source.
         translation: of the segment.
@@ -96,20 +100,20 @@ def link_words(
     located = _locate_spans(translation.text, segment.target_spans, output)
     for (begin, end), number in located.items():
         output_indices[begin:end] = [output.find(SLOTS[number])] * (end - begin)
-    _, source_origins = expand_slots(segment.text, segment.spans)
+    of_terms = _link_terms(segment, translation.text)
+    # What is the source of a term's target is the source of nothing else.
+    is_free = np.array([not any(_overlap(span, of) for _, of in of_terms) for span in source_spans])
+    known = [*_link_spans(segment, located), *of_terms]
     words = []
     for begin, end in merge_words(find_words(translation.text), list(located)):
         rows = sorted({char_to_token[at] for at in output_indices[begin:end] if at >= 0})
-        sources: tuple[Span, ...] = ()
-        if (begin, end) in located:  # it comes from its slot, whatever the alignment
-            slot = segment.text.index(SLOTS[located[begin, end]])
-            at = source_origins.index(slot)
-            sources = tuple(span for span in source_spans if span[0] <= at < span[1])
-        elif rows:
+        given = [source for target, source in known if _overlap(target, (begin, end))]
+        sources = [span for span in source_spans if any(_overlap(span, of) for of in given)]
+        if rows and not sources:
             row = weights[rows].mean(0)
-            by_word = row[: len(columns)] @ columns
-            sources = tuple(source_spans[i] for i in choose_sources(by_word, float(row[-1])))
-        words.append(LinkedWord(begin, end, rows, sources))
+            by_word = (row[: len(columns)] @ columns) * is_free
+            sources = [source_spans[i] for i in choose_sources(by_word, float(row[-1]))]
+        words.append(LinkedWord(begin, end, rows, tuple(sources)))
     return words
 
 
@@ -168,6 +172,33 @@ def _locate_spans(text: str, values: Sequence[str], output: str) -> dict[Span, i
         if begin in begins and end in ends and remaining[match[0]]:
             located[begin, end] = remaining[match[0]].pop(0)
     return located
+
+
+def _link_spans(segment: Segment, located: Mapping[Span, int]) -> Iterator[tuple[Span, Span]]:
+    """Yield where a translation has kept spans, and where `Segment.full_text` has them.
+
+    Args:
+        segment: the source.
+        located: see `_locate_spans`.
+    """
+    _, origins = expand_slots(segment.text, segment.spans)
+    for target, number in located.items():
+        at = segment.text.index(SLOTS[number])
+        yield target, (bisect_left(origins, at), bisect_left(origins, at + 1))
+
+
+def _link_terms(segment: Segment, text: str) -> list[tuple[Span, Span]]:
+    """Return where a translation has targets of terms, and where `Segment.full_text` has these."""
+    if segment.glossary is None:
+        return []
+    matches = [match for match, *_ in locate_terms(segment.glossary, segment)]
+    targets = segment.glossary.find_targets([match.term for match in matches], text)
+    pairs = zip(targets, matches, strict=True)
+    return [(target, (match.begin, match.end)) for target, match in pairs if target]
+
+
+def _overlap(span: Span, other: Span) -> bool:
+    return span[0] < other[1] and other[0] < span[1]
 
 
 def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], np.ndarray]:

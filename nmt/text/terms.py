@@ -19,6 +19,7 @@ from nmt.text.scripts import (
     primary_subtag,
     strip_accents,
 )
+from nmt.text.spans import Span
 
 # Of scripts without spaces between words, each character is a token.
 _TOKEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\W{UNSPACED_LETTERS}]+|[^\w\s]")
@@ -183,14 +184,18 @@ class Glossary:
         return [f"{before}{space}{form}" for form in forms] + [term.target]
 
     def mark_used(self, terms: Sequence[Term], translation: str) -> list[bool]:
-        """Return of each term whether a translation has its target.
+        """Return of each term whether a translation has its target: see `find_targets`."""
+        return [place is not None for place in self.find_targets(terms, translation)]
+
+    def find_targets(self, terms: Sequence[Term], translation: str) -> list[Span | None]:
+        """Return of each term the characters of its target in a translation, or None.
 
         A place in the translation counts for one term only, so a term that a text has twice is
         wanted twice. Longer targets are sought first, and acronyms before words.
         """
         tokens = _split(translation)
         targets = [_split(term.target) for term in terms]
-        used = [False] * len(terms)
+        places: list[Span | None] = [None] * len(terms)
         free = [True] * len(tokens)
         ranks = [
             (-len(target), not any(_is_acronym(each.text) for each in target)) for target in targets
@@ -201,9 +206,9 @@ class Glossary:
                 end = at + len(target)
                 if all(free[at:end]) and _match(tokens[at:end], target, self._list_target_forms):
                     free[at:end] = [False] * len(target)
-                    used[number] = True
+                    places[number] = tokens[at].begin, tokens[end - 1].end
                     break
-        return used
+        return places
 
     def _rank(self, candidate: tuple[int, str, int]) -> tuple[int, bool, int]:
         """Rank a candidate: its length, whether it is written as in the text, its place."""

@@ -339,6 +339,35 @@ def test_soft_terms_are_left_out_where_they_are_improbable(tokenizer: Tokenizer)
     assert [use.is_used for use in uses] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("el <b>perro</b> come", "The <b>hound</b> eats"),
+        ("<b>el</b> perro come", "<b>The</b> hound eats"),
+        ("el <b>perro</b> come {x} y <i>perro</i>", "The <b>hound</b> eats {x} and <i>hound</i>"),
+    ],
+)
+def test_tags_around_terms_follow_them_whatever_the_alignment(
+    tokenizer: Tokenizer, text: str, expected: str
+) -> None:
+    class Misaligned(WordByWord):
+        """It aligns the words of an output with a term to the first "perro"."""
+
+        def align(self, sources: Any, targets: Any) -> list[np.ndarray]:
+            outputs = super().align(sources, targets)
+            for source, target, weights in zip(sources, targets, outputs, strict=True):
+                if "hound" in self.tokenizer.target.decode([target])[0]:
+                    pieces = self.tokenizer.pieces(source)
+                    words = np.cumsum([piece.startswith("▁") for piece in pieces])
+                    weights *= 0.6
+                    weights[:, np.flatnonzero(words == 2)] = 1.0
+            return outputs
+
+    term = Term("perro", "hound")
+    assert translate(tokenizer, text, term, kind=Misaligned)[0] == expected
+    assert translate(tokenizer, text, term)[0] == expected
+
+
 def test_a_term_that_does_not_fit_is_reported(tokenizer: Tokenizer) -> None:
     long_target = " ".join(["hound"] * 100)
     text, terms, _ = translate(tokenizer, "el perro", Term("perro", long_target))

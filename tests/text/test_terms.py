@@ -71,6 +71,8 @@ def test_a_place_in_a_translation_counts_for_one_term(glossary: Glossary) -> Non
     assert glossary.mark_used([hound, hound], "Dogs and a dog") == [True, True]
     assert glossary.mark_used([hound, guide], "A guide dog barks.") == [False, True]
     assert glossary.mark_used([], "A dog") == []
+    assert glossary.find_targets([hound, guide], "Dogs, a guide dog") == [(0, 4), (8, 17)]
+    assert glossary.find_targets([guide, hound], "A dog") == [None, (2, 5)]
     assert glossary.mark_used([Term("a", "us"), Term("b", "US")], "US and us") == [True, True]
 
 
