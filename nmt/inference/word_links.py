@@ -23,6 +23,7 @@ from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, align_outputs
 from nmt.inference.term_forcing import locate_terms
+from nmt.text.scripts import is_spaced_alnum
 from nmt.text.spans import SLOTS, Span, find_spans
 from nmt.text.words import assign_to_words, find_words, merge_words
 
@@ -150,7 +151,7 @@ def _to_comma(ellipsis: re.Match[str]) -> str:
 
 
 def _locate_spans(text: str, values: Sequence[str], output: str) -> dict[Span, int]:
-    """Return where a translation has kept spans as whole words, and the numbers of their slots.
+    """Return where a translation has kept spans, and the numbers of their slots.
 
     Args:
         text: the translation.
@@ -164,14 +165,17 @@ def _locate_spans(text: str, values: Sequence[str], output: str) -> dict[Span, i
     for number in sorted(range(len(values)), key=lambda number: written.index(SLOTS[number])):
         remaining[values[number]].append(number)
     longest_first = sorted(map(re.escape, remaining), key=len, reverse=True)
-    words = find_words(text)
-    begins, ends = {begin for begin, _ in words}, {end for _, end in words}
     located = {}
     for match in re.finditer("|".join(longest_first), text):
         begin, end = match.span()
-        if begin in begins and end in ends and remaining[match[0]]:
+        if remaining[match[0]] and not (_cuts_word(text, begin) or _cuts_word(text, end)):
             located[begin, end] = remaining[match[0]].pop(0)
     return located
+
+
+def _cuts_word(text: str, at: int) -> bool:
+    """Whether both characters beside an index are of one word, as inside of a number."""
+    return is_spaced_alnum(text[at - 1 : at]) and is_spaced_alnum(text[at : at + 1])
 
 
 def _link_spans(segment: Segment, located: Mapping[Span, int]) -> Iterator[tuple[Span, Span]]:

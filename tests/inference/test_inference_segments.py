@@ -378,6 +378,8 @@ def test_a_lost_span_is_put_beside_the_word_aligned_to_its_neighbour(tokenizer: 
 )
 @example(["bueno", "{a}", "{b}", "{c}"], (0, 1), [A, A, B, B], Rewriting)
 @example(["bueno", "no", "no", r"C:\Users\Juan"], (2, 3), ["sí"], Unaligned)
+@example(["{a}", "https://x.es/uno-dos", "no"], (2, 3), [f"{B}'s", "sí", A], Rewriting)
+@example(["{a}", "https://x.es/uno-dos", "no"], (2, 3), ["sí", f"{B}'s", A], Unaligned)
 def test_a_tag_never_splits_a_span_even_if_it_was_lost(
     tokenizer: Tokenizer,
     words: list[str],
