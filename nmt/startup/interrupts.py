@@ -1,0 +1,55 @@
+"""Ctrl-C ends a command at any time, without a traceback. Imported first: needs no packages."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+_DELAY = 0.1  # seconds, in which the callback that was interrupted ends
+
+
+def is_command() -> bool:
+    """Return whether Python is starting ``python -m nmt.train``, its script or the like."""
+    program = sys.argv[0] if sys.argv else ""
+    # Python names a module "-m" until it has found it.
+    return program == "-m" or Path(program).name.startswith("nmt-")
+
+
+def end_on_interrupts() -> None:
+    """Make Ctrl-C end this process, whatever it interrupts: an import, or garbage collection."""
+    sys.excepthook = _hide_interrupt
+    sys.unraisablehook = _repeat_interrupt
+
+
+def _hide_interrupt(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print an uncaught exception, unless Ctrl-C raised it; Python then ends with its status."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+
+
+def _repeat_interrupt(unraisable: UnraisableHookArgs) -> None:
+    """Print an exception that Python discards, but send Ctrl-C again.
+
+    Python discards what callbacks of garbage collection raise, as JAX's, and finalizers. A thread
+    sends the signal after they have ended: from here, it would interrupt this function.
+    """
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        _thread.start_new_thread(_interrupt_soon, ())
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_soon() -> None:
+    time.sleep(_DELAY)
+    os.kill(os.getpid(), signal.SIGINT)
