@@ -121,6 +121,13 @@ def exit_on_fixable_error() -> Iterator[None]:
         raise
 
 
+def exit_without_reader() -> NoReturn:
+    """Exit with 0: closed standard output (`| head`) is not an error."""
+    # Discard the buffer, which Python would fail to write at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
 
@@ -133,8 +140,5 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
-        # Closed standard output (`| head`) is not an error. Discard the buffer, which Python would
-        # fail to write at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+        exit_without_reader()
     sys.exit(status)

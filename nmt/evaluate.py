@@ -25,6 +25,7 @@ from nmt.arguments import (
     positive_int,
     run_folders,
 )
+from nmt.data.splitting import check_split
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.text_files import check_not_input, check_outputs
 from nmt.runs.folder import RunFolder
@@ -151,6 +152,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     check(arguments)
     folders = [RunFolder.open(path) for path in run_folders(arguments)]
     folder = folders[0]
+    if arguments.source is None:
+        check_split(arguments.split, folder.config.data.tests)
     other = None if arguments.compare is None else RunFolder.open(arguments.compare)
     # Heavy imports, after the arguments are checked.
     with quiet_start():

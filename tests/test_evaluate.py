@@ -17,6 +17,7 @@ from processes import command, one_line_error, printed
 from nmt import Translator, evaluate, translate
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.runs import corpus
 from nmt.runs.folder import RunFolder
 
 pytest_plugins = ("translators",)
@@ -306,11 +307,15 @@ def test_a_length_penalty_is_a_number_of_at_least_0(
     [
         ("--split dev --source a --reference b", "leave it or --source out"),
         ("--output none/scores.json", "folder none does not exist"),
+        ("--run RUN --split tset", "^there is no split 'tset'; did you mean 'test'"),
     ],
 )
-def test_mistakes_are_found_before_any_work(arguments: str, message: str) -> None:
+def test_mistakes_are_found_before_any_work(
+    arguments: str, message: str, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "read_corpus", None)
     with pytest.raises(UserError, match=message):
-        printed(evaluate, *arguments.split())
+        printed(evaluate, *arguments.replace("RUN", str(tiny_run)).split())
 
 
 def test_runs_of_different_tags_are_not_compared(tiny_run: Path) -> None:

@@ -137,6 +137,14 @@ def test_the_corpora_of_other_groups() -> None:
     assert training_overrides(printed) == ["data=phrasebook", "data.sources.patterns.pairs=0"]
 
 
+def test_a_missing_file_is_named_as_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").touch()
+    name = f"{tmp_path}/pair.csv"
+    expected = f"{name} does not exist; did you mean 'pairs.csv'?"
+    assert complaint(lambda: inspected(name)) == expected
+    assert complaint(lambda: inspected(tmp_path / "pairs.csv", name)) == expected
+
+
 def test_files_become_overrides(tmp_path: Path) -> None:
     equal = tmp_path / "a=b.tsv"
     equal.touch()

@@ -27,8 +27,8 @@ from nmt.data.mixture import (
 )
 from nmt.data.reading import Row, read_rows
 from nmt.data.rejections import open_rejected_file, write_rejected
-from nmt.data.splitting import DEV, TEST, TRAIN, Pair, split
-from nmt.errors import UserError, suggest
+from nmt.data.splitting import DEV, TEST, TRAIN, Pair, check_split, split
+from nmt.errors import UserError
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig, SourceConfig
@@ -56,10 +56,8 @@ class Corpus:
         Raises:
             UserError: no split has that name.
         """
-        splits = {DEV: self.dev, TEST: self.test} | self.tests
-        if name not in splits:
-            raise UserError(f"there is no split '{name}'{suggest(name, splits)}")
-        return splits[name]
+        check_split(name, self.tests)
+        return ({DEV: self.dev, TEST: self.test} | self.tests)[name]
 
     @cached_property
     def train(self) -> list[Pair]:

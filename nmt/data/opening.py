@@ -176,7 +176,7 @@ def explain_errors(path: Path, key: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise UserError(f"{key}={path} {_explain_absence(path)}") from error
+        raise UserError(f"{key}={path} {explain_absence(path)}") from error
     except IsADirectoryError as error:
         raise UserError(f"{key}={path} is a folder: give a file in it") from error
     except (gzip.BadGzipFile, *DAMAGE) as error:
@@ -195,7 +195,8 @@ def explain_errors(path: Path, key: str) -> Iterator[None]:
         ) from error
 
 
-def _explain_absence(path: Path) -> str:
+def explain_absence(path: Path) -> str:
+    """Return the end of a message: that a file does not exist, and the most similar name."""
     if not path.parent.is_dir():
         return f"does not exist, nor does the folder {path.parent}: give an existing file"
     names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 
-from nmt.config.sources import FILES, TRANSLATIONS, list_paths
+from nmt.config.sources import FILES, TRANSLATIONS, list_paths, source_key
 from nmt.data.filtering import DUPLICATE
 from nmt.data.opening import matching_files
 from nmt.data.reading import Line
@@ -63,8 +63,10 @@ def check_accepted(
     reason, count = rejected.most_common(1)[0]
     if pairs and reason == DUPLICATE:
         return
-    has_columns = config.sources[name].kind in (FILES, TRANSLATIONS, "zip")
-    columns = f"data.sources.{name}.columns and " if has_columns else ""
+    kind, key = config.sources[name].kind, f"data.sources.{name}.columns"
+    if kind in (FILES, TRANSLATIONS):
+        key = source_key(name, "columns")  # no short key is passed on to an archive
+    columns = f"{key} and " if kind in (FILES, TRANSLATIONS, "zip") else ""
     message = (
         f"{which}: {f'only {pairs:,}' if pairs else 'none'} of the {lines:,} lines read is usable, "
         f"most often because of '{reason}' ({count:,}): check {columns}the length limits, or see "

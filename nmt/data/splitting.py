@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 from unicodedata import category, normalize
 
-from nmt.errors import UserError
+from nmt.errors import UserError, suggest
 from nmt.text.scripts import UNSPACED_LETTERS
 
 T = TypeVar("T")
@@ -23,6 +23,17 @@ TRAIN, DEV, TEST = "train", "dev", "test"
 
 _REMEDY = "lower data.dev and data.test, or set both to 0, or add data"
 _ASCII_WORD = re.compile("[a-z0-9]+")
+
+
+def check_split(name: str, tests: Iterable[str]) -> None:
+    """Check that pairs of a split are scored on: of dev, test or one of ``data.tests``.
+
+    Raises:
+        UserError: no such split has that name.
+    """
+    splits = {DEV, TEST, *tests}
+    if name not in splits:
+        raise UserError(f"there is no split '{name}'{suggest(name, splits)}")
 
 
 class Pair(NamedTuple):

@@ -62,6 +62,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.plot is not None:
         check_suffix(arguments.plot)
     overrides = make_overrides(arguments.corpus)
+    check_files(list_files(arguments.corpus))
     missing = list_missing_languages(overrides)
     config = compose_config([*overrides, *(f"{key}=und" for key in missing)])
     if config.data.prepared is not None:
@@ -89,14 +90,32 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(f"\nTrain on it:\n  {shlex.join(['python', '-m', 'nmt.train', *overrides])}")
 
 
+def list_files(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that are files or patterns of them, not overrides."""
+    return [each for each in arguments if "=" not in each or Path(each).exists()]
+
+
+def check_files(names: Sequence[str]) -> None:
+    """Check that files exist, and report a missing one by its name alone, as it is given.
+
+    Raises:
+        UserError: one does not.
+    """
+    from nmt.data.opening import explain_absence, matching_files
+
+    for path in (path for name in names for path in matching_files(name)):
+        if not path.exists():
+            raise UserError(f"{path} {explain_absence(path)}")
+
+
 def make_overrides(arguments: Sequence[str]) -> list[str]:
     """Return overrides of nmt.train for files of pairs and other overrides.
 
     Raises:
         UserError: there are more than two files.
     """
-    overrides = [each for each in arguments if "=" in each and not Path(each).exists()]
-    files = [each for each in arguments if each not in overrides]
+    files = list_files(arguments)
+    overrides = [each for each in arguments if each not in files]
     if len(files) > 2:
         raise UserError(
             f"{len(files)} files are given: a corpus is one file of pairs, or two aligned files; "

@@ -196,11 +196,13 @@ class RunFolder:
         """Load the run's tokenizer.
 
         Raises:
-            UserError: it is missing or damaged.
+            UserError: it is missing or damaged, or training stopped before it was written.
         """
         from nmt.data.tokenizer import find_tokenizer_file, load_tokenizer
 
         path = find_tokenizer_file(self.path)
+        if path is None and not self.checkpoints.folder.exists():
+            raise _no_weights(self)
         checksum = self.read_corpus_record().get(_TOKENIZER_CHECKSUM)  # absent in old runs
         if path and checksum is not None and digest_file(path) != checksum:
             raise UserError(f"{path} is damaged: its SHA-256 is not the one in {CORPUS_FILE}")
@@ -233,10 +235,7 @@ class RunFolder:
             return checkpoints.read_start() | read_arrays(path)[0], path
         checkpoint = checkpoints.load_latest(warnings.warn)
         if checkpoint is None:
-            raise UserError(
-                f"{self.path} has no weights yet: its training saved no checkpoint"
-                f"{_suggest_trained_run(self)}"
-            )
+            raise _no_weights(self)
         arrays, position = checkpoint
         if 0 < position.get("best_step", 0) < position["step"]:
             raise UserError(
@@ -293,14 +292,15 @@ def _check_config(path: Path) -> None:
         )
 
 
-def _suggest_trained_run(run: RunFolder) -> str:
-    """Return a hint at the newest run beside this one that has weights, if there is one."""
+def _no_weights(run: RunFolder) -> UserError:
+    """Return the error of a run that stopped early; it names the newest run that has weights."""
+    message = f"{run.path} has no weights yet: its training saved no checkpoint"
     best = run.checkpoints.best.relative_to(run.path)
     files = [file for file in run.path.parent.glob(f"*/{best}") if not file.parents[1].is_symlink()]
     if not files:
-        return ""
+        return UserError(message)
     newest = max(files, key=lambda file: file.stat().st_mtime)
-    return f"; the newest run with weights is {newest.parents[1]}"
+    return UserError(f"{message}; the newest run with weights is {newest.parents[1]}")
 
 
 def link_latest(run: Path) -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import NoReturn
 
 from rich.console import Console
+
+from nmt.errors import exit_without_reader
+
+
+class _Console(Console):
+    """A console whose reader may leave early, which rich takes for a failure."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """See `Console.on_broken_pipe`."""
+        exit_without_reader()
 
 
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console that prints text as it is: no highlights, markup, emoji or folded lines."""
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 class StderrHandler(logging.Handler):

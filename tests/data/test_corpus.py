@@ -267,7 +267,7 @@ def test_an_empty_corpus(tmp_path: Path) -> None:
 def test_no_usable_line_names_the_most_frequent_reason(tmp_path: Path) -> None:
     message = complaint(lambda: load_text(tmp_path, "sol\nsol\nsol\t\n"))
     assert "none of the 3 lines read is usable" in message
-    assert "'missing column' (2)" in message
+    assert "'missing column' (2): check data.columns and the length limits" in message
 
 
 def test_hardly_any_usable_line_is_worth_a_word(tmp_path: Path) -> None:

@@ -76,14 +76,20 @@ def test_a_run_without_weights_says_so(tmp_path: Path, compose: Callable[..., Co
     run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
     with pytest.raises(UserError, match=r"has no weights yet: its training saved no checkpoint$"):
         run.load_model()
+    with pytest.raises(UserError, match=r"has no weights yet: its training saved no checkpoint$"):
+        run.load_tokenizer()  # which a run writes first
     for name in ("first", "second"):
         best = tmp_path / name / "checkpoints" / "best.npz"
         best.parent.mkdir(parents=True)
         best.touch()
         os.utime(best, (0, len(name)))
     link_latest(tmp_path / "second")
-    with pytest.raises(UserError, match=f"; the newest run with weights is {tmp_path}/second$"):
-        run.load_model()
+    for load in (run.load_model, run.load_tokenizer):
+        with pytest.raises(UserError, match=f"; the newest run with weights is {tmp_path}/second$"):
+            load()
+    run.checkpoints.folder.mkdir()
+    with pytest.raises(UserError, match="holds no tokenizer"):
+        run.load_tokenizer()
 
 
 def test_json_that_is_nested_without_end_is_damage(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from logging.config import dictConfig
 from pathlib import Path
@@ -44,6 +46,22 @@ def test_texts_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     console.print(text)
     print_listings([Listing(text, text, ["", text], [[text, text]])], console)
     assert capsys.readouterr().out.count(text) == 6
+
+
+@pytest.mark.parametrize("stderr", [False, True])
+def test_a_reader_that_leaves_early_is_no_error(stderr: bool) -> None:
+    program = (
+        "from nmt.startup.console import make_console\n"
+        f"make_console(stderr={stderr}).print('x' * 100_000)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        (process.stderr if stderr else process.stdout).close()
+        assert (process.stdout if stderr else process.stderr).read() == b""
+    assert process.returncode == 0
 
 
 def test_records_are_printed_above_a_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from nmt.data.corpus import Corpus
 from nmt.data.evaluation_sets import read_parallel
 from nmt.data.language_check import find_languages
 from nmt.data.lines import split_lines
-from nmt.data.splitting import TEST, Pair
+from nmt.data.splitting import TEST, Pair, check_split
 from nmt.errors import UserError
 from nmt.inference.evaluation import name_search, translate_with_progress
 from nmt.inference.text_files import check_encoding, check_readable, open_pipe
@@ -161,6 +161,7 @@ class DataReader:
         if self._files is not None:
             name = f"file_{self._files[0].stem}"
             return EvaluationData(str(self._files[0]), self._read_files(), languages, (), name)
+        check_split(self._split, runs[0].config.data.tests)  # before seconds of reading
         corpus = self.corpus(runs[0])
         pairs = remove_contexts(corpus.scored_pairs(self._split))
         if not pairs:
