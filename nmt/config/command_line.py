@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ from nmt.config.data import ComposedDataConfig
 from nmt.config.help import describe_groups, describe_keys
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig
-from nmt.config.schema import GROUPS, Config, list_keys
+from nmt.config.schema import GROUPS, Config, list_keys, takes_list
 from nmt.errors import UserError, exit_on_user_error, suggest
 
 _SYNTAX = r"'\"{}\[\]"  # values with these characters are read as they are written
@@ -80,7 +81,7 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
     """Run a command line that Hydra parses; exit.
 
     Args:
-        config_name: name of the primary file in ``conf``.
+        config_name: name of the primary file in ``conf``, and of the command.
         job: called with the composed configuration.
     """
     register_schemas()
@@ -93,7 +94,7 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
     )
     command: Any = decorate(job)  # Hydra passes its argument
 
-    @convert_hydra_errors()
+    @convert_hydra_errors(config_name)
     def check_and_run() -> None:
         check_arguments(given)
         command()
@@ -102,12 +103,16 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
 
 
 @contextmanager
-def convert_hydra_errors() -> Iterator[None]:
-    """Raise what Hydra raises on an invalid command line as `UserError`."""
+def convert_hydra_errors(command: str = "train") -> Iterator[None]:
+    """Raise what Hydra raises on an invalid command line as `UserError`.
+
+    Args:
+        command: the command whose line it reads, for advice.
+    """
     try:
         yield
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(explain_hydra_error(error)) from error
+        raise UserError(explain_hydra_error(error, command)) from error
     except yaml.YAMLError as error:
         raise UserError(" ".join(str(error).split())) from error
     except ValueError as error:
@@ -215,8 +220,13 @@ def _raised_in(error: BaseException, package: str) -> bool:
     return str(frame.f_globals.get("__name__")).split(".")[0] == package
 
 
-def explain_hydra_error(error: BaseException) -> str:
-    """Return a one-line message, without Hydra's advice on how to extend the schema."""
+def explain_hydra_error(error: BaseException, command: str = "train") -> str:
+    """Return a one-line message, without Hydra's advice on how to extend the schema.
+
+    Args:
+        error: what Hydra raised.
+        command: the command whose line it read, for advice.
+    """
     cause = error.__cause__ or error.__context__ or error
     if isinstance(cause, OmegaConfBaseException):
         place = re.match(r"In '([^']+)'", str(error))
@@ -230,9 +240,24 @@ def explain_hydra_error(error: BaseException) -> str:
     if isinstance(error, OverrideParseException):
         return f"{error.override} cannot be read: put its value in quotes, as in \"KEY='VALUE'\""
     text = " ".join(str(error).split())
+    if several := re.match(r"Ambiguous value for argument '(.*)' 1\. To use it as a list", text):
+        return _explain_several_values(several[1], command)
     if unknown_group := re.match(r"Could not override '([^']+)'", text):
         return files.unknown_key_message(unknown_group.group(1).split("@")[0])
     return text
+
+
+def _explain_several_values(override: str, command: str) -> str:
+    """Return the message for values separated by commas outside of a sweep."""
+    key, _, values = override.partition("=")
+    if takes_list(key, Config if command == "train" else PreparationConfig):
+        return f"{key} takes a list in brackets: {shlex.quote(f'{key}=[{values}]')}"
+    if command != "train":
+        return f"{key} takes one value, got {values}: nmt.{command} makes one corpus at a time"
+    return (
+        f"{key} takes one value, got {values}; to train one run per value: "
+        f"python -m nmt.train -m {shlex.quote(override)}"
+    )
 
 
 @convert_hydra_errors()

@@ -5,13 +5,19 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, cast
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    OmegaConfBaseException,
+    ValidationError,
+)
 
 from nmt.config.checks import check_value, one_of
 from nmt.config.data import StageConfig, guess_languages, pass_on
@@ -24,6 +30,8 @@ from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
 from nmt.errors import UserError, suggest
 
 MAX_YAML_DEPTH = 16  # nested nodes; a configuration uses four
+
+_TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 _LANGUAGES = {"source_language": "de", "target_language": "en"}  # with examples
 
@@ -197,6 +205,10 @@ def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
     if not isinstance(error, ConfigAttributeError | ConfigKeyError):
         if "is not a ListConfig" in reason:
             return f"{key} must be a list, as in {key}=[VALUE]"
+        if isinstance(error, ValidationError) and (expected := _describe_type(error)):
+            value = "null" if error.value is None else error.value if error.value != "" else "''"
+            place = "data.stages: " if error.object_type is StageConfig else ""
+            return f"{place}{error.full_key or key} must be {expected}, got {value}"
         return f"configuration key '{key}': {reason}" if key else reason
     if error.object_type is StageConfig:  # an item of a list has no full key
         hint = suggest(key, map(str, cast(Any, error.parent_node)))
@@ -206,6 +218,18 @@ def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
             return f"configuration key '{key}' needs model.kind={kind}: choose such a model"
     group = key.removesuffix(str(error.key))
     return unknown_key_message(key, [f"{group}{name}" for name in cast(Any, error.parent_node)])
+
+
+def _describe_type(error: ValidationError) -> str:
+    """Return what the key takes that has a value of another type; empty for groups and lists."""
+    if is_dataclass(error.object_type):
+        hint = get_type_hints(error.object_type).get(str(error.key))
+    else:  # an item of a list or dictionary
+        hint = next(reversed(get_args(error.ref_type)), None)
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    names = [_TYPES[each] for each in alternatives if each in _TYPES]
+    or_null = ", or null" if NoneType in alternatives else ""
+    return f"{' or '.join(names)}{or_null}" if names else ""
 
 
 def unknown_key_message(key: str, siblings: Sequence[str] = ()) -> str:

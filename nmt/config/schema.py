@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from nmt.config.checks import MISSING, at_least, between, check_value, check_values
 from nmt.config.data import DataConfig, check_data
@@ -63,6 +63,15 @@ def list_keys(schema: Any = Config, prefix: str = "") -> list[str]:
         for group in filter(is_dataclass, groups):
             keys += list_keys(group, f"{key}.")
     return list(dict.fromkeys(keys))
+
+
+def takes_list(key: str, schema: type = Config) -> bool:
+    """Return whether the value of a dotted key of a schema is a list."""
+    hints: Iterable[Any] = (schema,)
+    for name in key.split("."):
+        groups = MODEL_CONFIGS.values() if ModelConfig in hints else filter(is_dataclass, hints)
+        hints = [get_type_hints(group).get(name) for group in groups]
+    return any(get_origin(each) is list for hint in hints for each in (hint, *get_args(hint)))
 
 
 def check_config(config: Config) -> None:

@@ -13,6 +13,7 @@ from sample_corpora import complaint
 
 from nmt.config.command_line import (
     check_arguments,
+    compose_raw,
     convert_hydra_errors,
     explain_hydra_error,
     put_flags_first,
@@ -60,16 +61,19 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
     ("override", "fragments"),
     [
         ("experiment=foo", ["unknown experiment 'foo'"]),
-        ("model.d_model=abc", ["configuration key 'model.d_model'", "abc", "Integer"]),
-        ("model.remat=maybe", ["configuration key 'model.remat'", "maybe"]),
-        ("training.learning_rate=fast", ["configuration key 'training.learning_rate'", "fast"]),
-        ("training.learning_rate=[1,2]", ["configuration key 'training.learning_rate'"]),
-        ("model.d_model=null", ["configuration key 'model.d_model'"]),
-        ("seed=1.5", ["configuration key 'seed'"]),
+        ("model.d_model=abc", ["model.d_model must be a whole number, got abc"]),
+        ("model.remat=maybe", ["model.remat must be true or false, got maybe"]),
+        ("training.learning_rate=[1,2]", ["training.learning_rate must be a number, or null, got"]),
+        ("training.max_minutes=four", ["training.max_minutes must be a number, or null, got four"]),
+        ("model.d_model=null", ["model.d_model must be a whole number, got null"]),
+        ("seed=1.5", ["seed must be a whole number, got 1.5"]),
+        ("seed=", ["seed must be a whole number, got ''"]),
+        ("tokenizer.kind=[1]", ["tokenizer.kind must be text, got [1]"]),
         ("training.row_lengths=64", ["training.row_lengths must be a list, as in training.row_"]),
         ("training.probes=hola", ["training.probes must be a list, as in training.probes=[VALUE]"]),
         ("data.sources.written.columns=3", ["data.sources.written.columns must be a list"]),
-        ("training.row_lengths=[64,abc]", ["configuration key 'training.row_lengths", "abc"]),
+        ("training.row_lengths=[64,abc]", ["training.row_lengths[1] must be a whole number, got"]),
+        ("data.stages=[{steps: b}]", ["data.stages: steps must be a whole number, or null, got b"]),
         ("data.columns=[a,b]", ["data.columns=['a', 'b']: no source of data=phrasebook reads it"]),
         ("model.d_model.x=1", ["model.d_model"]),
         ("dataa.name=tsv", ["unknown configuration key 'dataa", "did you mean 'data"]),
@@ -98,6 +102,48 @@ def test_a_bad_override_is_named_in_one_line(override: str, fragments: list[str]
         assert "unknown" not in message
     for advice in ("HYDRA_FULL_ERROR", "To append to your", "object_type", "Traceback"):
         assert advice not in message
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        (
+            "seed=1,2",
+            "seed takes one value, got 1,2; to train one run per value: "
+            "python -m nmt.train -m seed=1,2",
+        ),
+        (
+            "model=small,base",
+            "model takes one value, got small,base; to train one run per value: "
+            "python -m nmt.train -m model=small,base",
+        ),
+        (
+            "training.row_lengths=32,64",
+            "training.row_lengths takes a list in brackets: 'training.row_lengths=[32,64]'",
+        ),
+        ("model.lora_on=a,b", "model.lora_on takes a list in brackets: 'model.lora_on=[a,b]'"),
+    ],
+)
+def test_several_values_are_for_sweeps(override: str, expected: str) -> None:
+    assert complaint(lambda: compose_raw([override])) == expected
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("seed=1,2", "seed takes one value, got 1,2: nmt.prepare makes one corpus at a time"),
+        (
+            "prepare.row_lengths=8,16",
+            "prepare.row_lengths takes a list in brackets: 'prepare.row_lengths=[8,16]'",
+        ),
+    ],
+)
+def test_a_preparation_is_not_swept(override: str, expected: str) -> None:
+    def prepare() -> None:
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            compose("prepare", [override])
+
+    assert complaint(convert_hydra_errors("prepare")(prepare)) == expected
 
 
 def test_the_cause_counts_not_its_wrapping() -> None:

@@ -293,8 +293,7 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
         ),
         (
             ["data.sources.written.weight=high"],
-            "configuration key 'data.sources.written.weight': Value 'high' of type 'str' could not "
-            "be converted to Float",
+            "data.sources.written.weight must be a number, or null, got high",
         ),
         (
             ["data.sources.a-b={kind: files, path: b}"],
