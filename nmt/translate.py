@@ -208,6 +208,8 @@ def _check_search(arguments: argparse.Namespace) -> None:
     nbest = arguments.nbest
     if arguments.beam and nbest > arguments.beam:
         raise UserError(f"--nbest {nbest} needs --beam {nbest} or more")
+    if arguments.beam == 1 and arguments.coverage_penalty:
+        raise UserError(f"--coverage-penalty {arguments.coverage_penalty} needs --beam 2 or more")
     if arguments.sample and arguments.mbr:
         raise UserError("give --sample or --mbr, not both")
     if arguments.mbr and nbest > arguments.mbr:

@@ -448,6 +448,10 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
         "--length-penalty, --coverage-penalty and",
     ),
     (["--mbr", "3", "--no-repeat-ngram", "3", "Hola."], "and --no-repeat-ngram out"),
+    (
+        ["--beam", "1", "--coverage-penalty", "0.2", "Hola."],
+        "--coverage-penalty 0.2 needs --beam 2 or more",
+    ),
     (["--no-repeat-ngram", "-1", "Hola."], "must be an integer of at least 0, got -1"),
     (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
     (["--seed", "7", "Hola."], "--seed 7 needs --sample or --mbr: nothing is drawn"),

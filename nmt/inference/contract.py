@@ -67,7 +67,7 @@ class BeamOptions(NamedTuple):
         return StaticOptions(
             self.size,
             keeps_n_best=is_beam and self.n_best > 1,
-            tracks_coverage=is_beam and self.coverage_penalty > 0,
+            tracks_coverage=self.coverage_penalty > 0,
             uses_no_repeat_ngram=self.no_repeat_ngram > 0,
         )
 
@@ -139,13 +139,15 @@ class SearchRequest:
         """Return the options of the search, defaults filled in from ``decoding``.
 
         Raises:
-            UserError: ``n_best`` is 0 or larger than the requested beam, the beam is larger than
-                the vocabulary, a penalty is out of its range, or ``no_repeat_ngram`` is
-                negative.
+            UserError: ``n_best`` is 0 or larger than the requested beam, the beam is 0 or larger
+                than the vocabulary, a penalty is out of its range, a coverage penalty has no beam,
+                or ``no_repeat_ngram`` is negative.
         """
         size, alpha = self.resolve_defaults(decoding)
         if self.n_best < 1:
             raise UserError(f"n_best must be at least 1, got {self.n_best}")
+        if size < 1:
+            raise UserError(f"beam_size must be at least 1, got {size}")
         if self.n_best > size:
             raise UserError(
                 f"{self.n_best} translations need a beam of {self.n_best} or more, got {size}"
@@ -162,6 +164,10 @@ class SearchRequest:
         if not 0 <= self.coverage_penalty < math.inf:
             raise UserError(
                 f"coverage_penalty must be finite and at least 0, got {self.coverage_penalty}"
+            )
+        if self.coverage_penalty and size == 1:
+            raise UserError(
+                f"coverage_penalty={self.coverage_penalty} needs a beam_size of 2 or more, got 1"
             )
         is_default = self.no_repeat_ngram is None
         ngram = decoding.no_repeat_ngram if self.no_repeat_ngram is None else self.no_repeat_ngram

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -444,6 +445,24 @@ def test_a_beam_wider_than_the_vocabulary_is_refused(translator: Translator) -> 
     assert len(translations[0]) == 2
     with pytest.raises(UserError, match=f"beam_size must be at most {most}, .* got {most + 1}"):
         translator.hypotheses(["Hola."], beam_size=most + 1)
+
+
+def test_a_beam_of_none_is_refused(translator: Translator) -> None:
+    with pytest.raises(UserError, match=r"^beam_size must be at least 1, got 0$"):
+        translator.translate(["Hola."], beam_size=0)
+
+
+def test_a_coverage_penalty_needs_a_beam() -> None:
+    request = SearchRequest(coverage_penalty=0.2)
+    message = r"^coverage_penalty=0.2 needs a beam_size of 2 or more, got 1$"
+    greedy, wide = (
+        DecodingConfig(beam_size=size, length_penalty=0.6, no_repeat_ngram=0) for size in (1, 4)
+    )
+    for requested, decoding in ((1, wide), (None, greedy)):
+        with pytest.raises(UserError, match=message):
+            replace(request, beam_size=requested).resolve(decoding, 9)
+    assert request.resolve(wide, 9).coverage_penalty == 0.2
+    assert replace(request, beam_size=2).resolve(greedy, 9).size == 2
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
