@@ -74,7 +74,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         }
         if _METADATA not in arrays:
             raise UserError(f"{path} is not a checkpoint of this program")
-        return arrays, json.loads(arrays.pop(_METADATA).tobytes())
+        return arrays, _parse_metadata(path, arrays.pop(_METADATA))
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -88,10 +88,14 @@ def read_metadata(path: Path) -> dict[str, Any]:
             content = archive.read(f"{_METADATA}.npy")
         except KeyError as error:
             raise UserError(f"{path} is not a checkpoint of this program") from error
-        metadata = json.loads(np.lib.format.read_array(io.BytesIO(content)).tobytes())
-        if not isinstance(metadata, dict):
-            raise UserError(f"{path} is damaged: its metadata is not an object")
-        return metadata
+        return _parse_metadata(path, np.lib.format.read_array(io.BytesIO(content)))
+
+
+def _parse_metadata(path: Path, text: np.ndarray) -> dict[str, Any]:
+    metadata = json.loads(text.tobytes())
+    if not isinstance(metadata, dict):
+        raise UserError(f"{path} is damaged: its metadata is not an object")
+    return metadata
 
 
 def digest_arrays(path: Path) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from nmt.errors import UserError
 from nmt.training.cadence import Cadence
 
 # Keys in checkpoints that differ from their fields.
@@ -55,13 +57,21 @@ class Position:
         return fields
 
     def load(self, metadata: Mapping[str, Any]) -> None:
-        """Take over what `stored` returned; missing fields get their defaults."""
+        """Take over what `stored` returned; missing fields get their defaults.
+
+        Raises:
+            UserError: a field is unknown.
+        """
         fields = dict(metadata)
         fields.setdefault("evaluated_step", fields.get("step", 0))  # as older checkpoints mean it
         for key, name in _STORED.items():
             if key in fields:
                 value = fields.pop(key)
-                fields[name] = Cadence(**value) if isinstance(value, dict) else value
+                if isinstance(value, dict):
+                    _check_known(Cadence, value)
+                    value = Cadence(**value)
+                fields[name] = value
+        _check_known(Position, fields)
         self.__dict__.update(vars(Position(**fields)))
 
     def record_score(self, score: float | None) -> bool:
@@ -75,3 +85,13 @@ class Position:
             self.best_score, self.best_step = score, self.step
         self.since_best = 0 if is_best or score is None else self.since_best + 1
         return is_best
+
+
+def _check_known(kind: type[Position] | type[Cadence], names: Iterable[str]) -> None:
+    """Check that a dataclass has all stored fields."""
+    unknown = sorted(set(names).difference(each.name for each in dataclasses.fields(kind)))
+    if unknown:
+        raise UserError(
+            f"the checkpoint was written by a newer version, which knows {unknown[0]}: resume "
+            "training with that version"
+        )

@@ -247,5 +247,7 @@ def test_metadata_are_read_without_the_arrays(tmp_path: Path) -> None:
     write_arrays(path, {}, ["best_step"])  # type: ignore[arg-type]
     with pytest.raises(UserError, match="its metadata is not an object"):
         read_metadata(path)
+    with pytest.raises(UserError, match="its metadata is not an object"):
+        read_arrays(path)
     with pytest.raises(UserError, match="does not exist"):
         read_metadata(tmp_path / "none.npz")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from nmt.errors import UserError
 from nmt.training.cadence import Cadence
 from nmt.training.position import Position
 
@@ -15,6 +18,14 @@ def test_a_checkpoint_gives_back_the_position() -> None:
     assert restored == position
     restored.load({"step": 3})  # an older checkpoint has fewer fields
     assert restored == Position(step=3, evaluated_step=3)  # whose update counts as evaluated
+
+
+@pytest.mark.parametrize("metadata", [{"step": 3, "new": 1}, {"evaluation": {"new": 1}}])
+def test_a_field_of_a_newer_version_is_named(metadata: dict[str, object]) -> None:
+    position = Position(step=7)
+    with pytest.raises(UserError, match=r"was written by a newer version, which knows new: "):
+        position.load(metadata)
+    assert position == Position(step=7)
 
 
 def test_the_best_score_is_the_first_of_the_highest() -> None:
