@@ -28,8 +28,8 @@ class Guard:
         get_batch: returns the whole batch of an update, counted from 1, and its dropout share.
 
     Attributes:
-        has_spike: whether an update since the last report was skipped although its gradient was
-            finite; complete after `count_skipped`.
+        has_spike: whether an update since the last report was skipped although its loss and
+            gradient were finite; complete after `count_skipped`.
     """
 
     def __init__(self, session: Session, get_batch: Callable[[int], tuple[Batch, float]]) -> None:
@@ -75,7 +75,7 @@ class Guard:
                 position.skipped_in_row = 0
                 last_applied = update
                 continue
-            self.has_spike |= bool(np.isfinite(update.gradient_norm))
+            self.has_spike |= bool(np.isfinite(update.nll) and np.isfinite(update.gradient_norm))
             position.skipped += 1
             position.skipped_in_row += 1
             if position.skipped_in_row >= self._session.training.max_skipped:

@@ -32,8 +32,8 @@ def applied(nll: float = 6.0, norm: float = 1.0) -> UpdateMetrics:
     return UpdateMetrics(nll=nll, tokens=3.0, gradient_norm=norm, skipped=False)
 
 
-def skipped(norm: float = math.nan) -> UpdateMetrics:
-    return UpdateMetrics(nll=math.nan, tokens=3.0, gradient_norm=norm, skipped=True)
+def skipped(nll: float = math.nan, norm: float = math.nan) -> UpdateMetrics:
+    return UpdateMetrics(nll=nll, tokens=3.0, gradient_norm=norm, skipped=True)
 
 
 class Case:
@@ -105,11 +105,13 @@ def test_updates_are_counted_once_however_often_they_are_checked(tmp_path: Path)
     assert (case.position.skipped, case.position.skipped_in_row) == (2, 0)
 
 
-def test_a_spike_is_a_skipped_update_with_a_finite_gradient(tmp_path: Path) -> None:
+def test_a_spike_is_a_skipped_update_with_finite_loss_and_gradient(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(skipped(norm=math.nan))
     assert not case.has_spike()
-    case.add(skipped(norm=900.0))
+    case.add(skipped(nll=math.inf, norm=900.0), applied())  # only its loss makes it invalid
+    assert not case.has_spike()
+    case.add(skipped(nll=6.0, norm=900.0))
     assert case.has_spike()
     case.guard.reset()
     assert not case.has_spike()
