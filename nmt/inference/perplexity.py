@@ -19,8 +19,6 @@ from nmt.inference.forcing import count_pair_tokens
 from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
 
-_MAX_NATS = 700.0  # whose exponential is still a float
-
 
 @dataclass(frozen=True)
 class Perplexity:
@@ -70,8 +68,12 @@ def measure_perplexity(scores: Sequence[PairScore]) -> Perplexity:
     tokens = sum(len(score.pieces) for score in scores)
     # The first token of every word carries the space before it; EOS counts as a word.
     words = sum(1 + sum(piece.startswith("▁") for piece in score.pieces) for score in scores)
-    per_piece, per_word = (math.exp(min(nats / count, _MAX_NATS)) for count in (tokens, words))
-    return Perplexity(tokens, nats / tokens, per_piece, per_word)
+    return Perplexity(tokens, nats / tokens, perplexity(nats / tokens), perplexity(nats / words))
+
+
+def perplexity(nll: float) -> float:
+    """Return exp of the mean negative log-likelihood; infinity on overflow."""
+    return math.inf if nll >= 700 else math.exp(nll)
 
 
 def score_with_progress(

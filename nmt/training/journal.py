@@ -13,6 +13,7 @@ from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
 from nmt.inference.metrics import Score
+from nmt.inference.perplexity import perplexity
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
 from nmt.runs.samples import Sample, write_samples
@@ -44,11 +45,6 @@ class DevEvaluation:
             values = {"dev/loss": self.nll, "dev/perplexity": perplexity(self.nll)}
         values |= {f"dev/{score.name}": score.value for score in self.scores}
         return values | summarize_probes([attention for _, attention in self.probes])
-
-
-def perplexity(nll: float) -> float:
-    """Return exp of the mean negative log-likelihood; infinity on overflow."""
-    return math.inf if nll >= 700 else math.exp(nll)
 
 
 class Journal:

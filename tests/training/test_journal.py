@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from nmt import Translator
 from nmt.data.splitting import Pair
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
-from nmt.training.journal import DRAWN_PROBES, DevEvaluation, RunJournal, perplexity
+from nmt.training.journal import DRAWN_PROBES, DevEvaluation, RunJournal
 from nmt.training.report import Report
 from nmt.viewer import records
 
@@ -56,11 +55,6 @@ def test_curves_are_those_of_metrics_jsonl(
         for event in events.Tensors(tag):
             value = float(tensor_util.make_ndarray(event.tensor_proto))
             assert value == pytest.approx(expected[event.step], rel=1e-6), tag
-
-
-def test_the_perplexity_of_a_report_without_an_applied_update_is_unknown() -> None:
-    assert math.isnan(perplexity(math.nan))
-    assert (perplexity(0.0), perplexity(1e9)) == (1.0, math.inf)
 
 
 def test_samples_are_tables_of_source_reference_and_output(
