@@ -131,6 +131,13 @@ def test_too_little_text_to_identify(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_of_one_column_has_no_language(tmp_path: Path) -> None:
+    path = tmp_path / "one.txt"
+    path.write_text("\n".join(SPANISH), encoding="utf-8")
+    reason = f"none of the {len(SPANISH)} lines read is usable, most often because of 'missing col"
+    assert reason in complaint(lambda: inspected(path))
+
+
 def test_the_corpora_of_other_groups() -> None:
     printed = inspected("data=phrasebook", "data.sources.patterns.pairs=0")
     assert "home.tsv" in printed

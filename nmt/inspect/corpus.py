@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if config.data.prepared is not None:
         raise UserError("data.prepared: nmt.prepare has cleaned that corpus, see its report")
     surveys = survey_sources(config.data, Path(config.cache_dir), console.print)
-    if missing:
+    if missing and surveys[0].has_pairs:  # without pairs, cleaning says why
         overrides += choose_languages(surveys, missing)
         config = compose_config(overrides)
     print_listings([tabulate_files(surveys), tabulate_languages(surveys)], console)

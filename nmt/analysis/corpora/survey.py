@@ -29,6 +29,7 @@ class SourceSurvey(NamedTuple):
     lines: dict[str, int]  # by file; of two aligned files, by the first
     encodings: dict[str, str]  # by file
     languages: tuple[str | None, str | None]  # codes of py3langid; None if uncertain
+    has_pairs: bool  # whether any of the lines that they are identified by has both sides
 
 
 def survey_sources(
@@ -59,7 +60,8 @@ def survey_sources(
             for pattern in list_paths(source)
             for path in matching_files(pattern)
         }
-        surveys.append(SourceSurvey(name, lines, encodings, find_languages(sample_sides(head))))
+        sides = sample_sides(head)
+        surveys.append(SourceSurvey(name, lines, encodings, find_languages(sides), bool(sides)))
     return surveys
 
 
