@@ -215,10 +215,9 @@ def _check_search(arguments: argparse.Namespace) -> None:
     if arguments.mbr and nbest > arguments.mbr:
         raise UserError(f"--nbest {nbest} needs --mbr {nbest} or more")
     is_sampling = bool(arguments.sample or arguments.mbr)
-    has_search = (
-        arguments.beam or arguments.coverage_penalty or arguments.length_penalty is not None
-    )
-    if is_sampling and (has_search or arguments.no_repeat_ngram is not None):
+    has_penalty = arguments.coverage_penalty or arguments.length_penalty is not None
+    has_search = arguments.beam or has_penalty or arguments.no_repeat_ngram is not None
+    if is_sampling and has_search:
         raise UserError(
             "--sample and --mbr do not search: leave --beam, --length-penalty, --coverage-penalty "
             "and --no-repeat-ngram out"
