@@ -371,7 +371,7 @@ def format_texts(
     arguments: argparse.Namespace, translations: Sequence[Sequence[Translation]]
 ) -> list[str]:
     """Return the output of each text."""
-    options = arguments.scores, bool(arguments.sentences), arguments.nbest
+    options = arguments.scores, bool(arguments.sentences), arguments.nbest, arguments.sample
     return ["\n".join(format_lines(hypotheses, *options)) for hypotheses in translations]
 
 

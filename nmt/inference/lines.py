@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from nmt.data.lines import LONGEST_LINE, is_cut
-from nmt.inference.results import Translation, join_lines
+from nmt.inference.results import Translation, join_lines, list_distinct
 
 CHUNK = 1024  # lines translated together
 
@@ -103,7 +103,11 @@ def group_arriving(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str
 
 
 def format_lines(
-    translations: Sequence[Translation], with_scores: bool, keeps_lines: bool, count: int = 1
+    translations: Sequence[Translation],
+    with_scores: bool,
+    keeps_lines: bool,
+    count: int = 1,
+    repeats: bool = False,
 ) -> list[str]:
     """Return the output of one text, an item per translation; an empty text has one, too.
 
@@ -113,9 +117,10 @@ def format_lines(
         keeps_lines: whether a translation keeps its line breaks; otherwise it is one line.
         count: most translations. Of a line there are as many in any case, so that the output can be
             matched to the input: the last one is repeated.
+        repeats: whether equal translations are listed, as samples are; otherwise the best of them.
     """
     lines = []
-    for translation in translations[:count]:
+    for translation in (translations if repeats else list_distinct(translations))[:count]:
         text = translation.text
         if not keeps_lines:
             text = join_lines(text, keeps_tabs=not with_scores)

@@ -72,6 +72,14 @@ class Translation:
         )
 
 
+def list_distinct(translations: Iterable[Translation]) -> list[Translation]:
+    """Return the first translation of each text: hypotheses may differ before they are restored."""
+    distinct: dict[str, Translation] = {}
+    for translation in translations:
+        distinct.setdefault(translation.text, translation)
+    return list(distinct.values())
+
+
 Result = TypeVar("Result", bound="str | list[Translation]")
 
 

@@ -12,7 +12,7 @@ from nmt.inference.alternatives import Alternative, find_alternatives
 from nmt.inference.contract import SearchRequest
 from nmt.inference.joining import place_texts
 from nmt.inference.quality import QUALITY_FILE
-from nmt.inference.results import Translation
+from nmt.inference.results import Translation, list_distinct
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
 from nmt.inference.word_links import match_segments
@@ -184,7 +184,7 @@ class SegmentTranslator:
     def join(
         self, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
     ) -> JoinedText:
-        """Return up to ``n_best`` translations of a text, given those of its segments.
+        """Return up to ``n_best`` different translations of a text, given those of its segments.
 
         Their words refer to the characters of the source.
         """
@@ -194,7 +194,7 @@ class SegmentTranslator:
         first, tags = joined[0]
         assert tags.insert(joined_best) == first.text, "`Joiner.join_best` chooses the same"
         sentences = locate_sentences(text, best, begins, tags)
-        return JoinedText([translation for translation, _ in joined], sentences)
+        return JoinedText(list_distinct(translation for translation, _ in joined), sentences)
 
 
 def locate_sentences(

@@ -217,3 +217,13 @@ def test_a_line_has_as_many_translations_as_are_wanted() -> None:
     assert format_lines(translations, with_scores=False, keeps_lines=False, count=1) == ["a"]
     assert format_lines(translations, False, False, 4) == ["a", "b", "b", "b"]
     assert format_lines(translations, False, True, 4) == ["a", "b"]
+
+
+def test_equal_translations_are_listed_once_unless_they_are_samples() -> None:
+    scored = (("a", -1.0), ("a", -2.0), ("b", -3.0))
+    translations = [Translation(text, score, score, ()) for text, score in scored]
+    lines = ["-1.0000\t-1.0000\ta", "-3.0000\t-3.0000\tb"]
+    assert format_lines(translations, True, True, 3) == lines
+    assert format_lines(translations, True, False, 3) == [*lines, lines[-1]]
+    assert format_lines(translations, False, True, 2) == ["a", "b"]
+    assert format_lines(translations, False, True, 3, repeats=True) == ["a", "a", "b"]

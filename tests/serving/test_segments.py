@@ -63,6 +63,15 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
     assert translator.hypotheses(["hola"])[0][0].text == hypotheses[0][0][0].text
 
 
+def test_equal_translations_are_listed_once() -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), GREEDY))
+    scored = (("a", -1.0), ("a", -2.0), ("b", -3.0))
+    rows = [[Translation(text, score, score, ()) for text, score in scored]]
+    joined = served.join(served.segment("hola"), rows, 3).translations
+    assert [(each.text, each.score) for each in joined] == [("a", -1.0), ("b", -3.0)]
+
+
 def test_white_space_between_sentences_is_kept() -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
     translator = Translator(Engines(KerasEngine(model)), Letters(), GREEDY)
