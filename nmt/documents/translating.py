@@ -108,6 +108,7 @@ def translate_document(
             for source, [best, *_] in zip(chunk, translations, strict=True):
                 segment = source.segment
                 text, aligned = match_endings(segment.text, best.text, best.words)
+                text, aligned = space_last_element(segment, text, aligned)
                 translated[source] = project_marks(segment, text, aligned)
                 if has_letters(segment.text) and not any(map(str.isalnum, read_tags(text).text)):
                     translated[source] = segment.without_kept()
@@ -177,6 +178,41 @@ def match_endings(source: str, text: str, words: Sequence[Word] = ()) -> tuple[s
     removed = set(cuts)
     shorter = "".join(sign for at, sign in enumerate(text) if at not in removed)
     return shorter, [word for word in moved if word.begin < word.end]
+
+
+def space_last_element(
+    source: MarkedText, text: str, words: Sequence[Word]
+) -> tuple[str, Sequence[Word]]:
+    """Return a translation with the white space before an empty element at the final mark.
+
+    Where a sentence ends with a word, white space, an empty element and a full stop, the model sees
+    white space before the full stop, and writes none.
+
+    Args:
+        source: the source.
+        text: its translation.
+        words: of the translation.
+
+    Returns:
+        The translation and its words, at their places in it.
+    """
+    written = source.text.rstrip()
+    first = len(written)
+    while first and not (written[first - 1].isalnum() or written[first - 1].isspace()):
+        first -= 1
+    tail, space, body = written[first:], written[first - 1 : first], text.rstrip()
+    at = len(body) - len(tail)
+    has_element = any(mark.begin == mark.end == first for mark in source.marks)
+    is_spaced = space.isspace() and space != "\n"
+    if not (tail and has_element and is_spaced and body.endswith(tail)):
+        return text, words
+    if not at or body[at - 1].isspace():
+        return text, words
+    moved = (
+        replace(word, begin=word.begin + 1, end=word.end + 1) if word.begin >= at else word
+        for word in words
+    )
+    return text[:at] + space + text[at:], list(moved)
 
 
 def _has_surplus_point(source: str, line: str) -> bool:

@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 from nmt.inference.alignment import match_characters, move_spans
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
+from nmt.inference.source_shares import SourceShares
 from nmt.text.brackets import PAIRS
 from nmt.text.marked import Mark, MarkedText, delete_characters
 from nmt.text.spans import Span, find_spans, make_overlap_test
 from nmt.text.tags import Insertions, TaggedText
 from nmt.text.words import find_words, merge_words
-
-# A word belongs to an element if this share of its sources does; less than half, so that elements
-# with scattered words cover more words rather than fewer.
-_MIN_SHARE = 0.45
 
 
 def project_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedText:
@@ -130,7 +127,7 @@ class _MarkProjector:
         self._source = source
         self._text = text
         self._words = words
-        self._shares = _SourceShares(words)
+        self._shares = SourceShares(words)
         self._is_punctuation = np.array(
             [not any(map(str.isalnum, text[word.begin : word.end])) for word in words], bool
         )
@@ -225,6 +222,12 @@ class _MarkProjector:
         words = self._find_words(mark, first, last, is_taken)
         is_taken[words[0] - first : words[1] - first] = True
         begin, end = self._words[words[0]].begin, self._words[words[1] - 1].end
+        kept = [
+            at
+            for i, at in self._kept.items()
+            if mark.begin <= self._source.marks[i].begin < mark.end and self._sign(i) != "\n"
+        ]
+        begin, end = _add_kept(self._text, (begin, end), kept, parent.characters)
         return _Area(self._add_brackets(mark, begin, end, parent.characters), words)
 
     def _is_free(self, part: Span, parent: int | None) -> bool:
@@ -325,7 +328,11 @@ class _MarkProjector:
         if begin < mark.begin:
             following = self._shares.find(end)
             if following:
-                return min(self._words[i].begin for i in following)
+                at = min(self._words[i].begin for i in following)
+                # White space that follows the element stays behind it, if there is more before.
+                while end > mark.end and self._text[max(at - 2, 0) : at].isspace() and at > 1:
+                    at, end = at - 1, end - 1
+                return at
         preceding = self._shares.find(begin - 1)
         if preceding:
             return max(self._words[i].end for i in preceding)
@@ -335,39 +342,23 @@ class _MarkProjector:
         return ends[min(at, len(ends) - 1)]
 
 
-class _SourceShares:
-    """Which characters of the source the words of a translation come from.
+def _add_kept(text: str, element: Span, kept: Sequence[int], parent: Span) -> Span:
+    """Return characters [begin, end) of an element, with kept ones of its own beside them.
 
     Args:
-        words: the words.
+        text: the translation.
+        element: the words of the element.
+        kept: where the characters of its kept elements are.
+        parent: characters that the element must stay inside of.
     """
-
-    def __init__(self, words: Sequence[Word]) -> None:
-        spans = [(*span, i) for i, word in enumerate(words) for span in word.sources]
-        self._begins, self._ends, self._owners = np.array(spans, np.int64).reshape(-1, 3).T
-        self._counts = np.bincount(self._owners, minlength=len(words))
-        # A word without sources belongs where its neighbors do.
-        known = np.flatnonzero(self._counts)
-        numbers = np.arange(len(words))
-        self._before = self._after = numbers
-        if len(known):
-            at = np.searchsorted(known, numbers, "right") - 1
-            self._before = known[np.maximum(at, 0)]
-            at = np.searchsorted(known, numbers)
-            self._after = known[np.minimum(at, len(known) - 1)]
-
-    def score(self, mark: Mark) -> NDArray[np.float64]:
-        """Return an element's share of the sources of each word, less `_MIN_SHARE`: [words]."""
-        if not len(self._owners):
-            return np.zeros(len(self._counts))
-        is_inside = (self._begins < mark.end) & (mark.begin < self._ends)
-        inside = np.bincount(self._owners, is_inside, len(self._counts))
-        shares = inside / np.maximum(self._counts, 1)
-        return (shares[self._before] + shares[self._after]) / 2 - _MIN_SHARE
-
-    def find(self, at: int) -> list[int]:
-        """Return the words that come from the source word at a character."""
-        return self._owners[(self._begins <= at) & (at < self._ends)].tolist()
+    begin, end = element
+    for at in sorted(kept):
+        if end <= at < parent[1] and not text[end:at].strip(" "):
+            end = at + 1
+    for at in sorted(kept, reverse=True):
+        if parent[0] <= at < begin and not text[at + 1 : begin].strip(" "):
+            begin = at
+    return begin, end
 
 
 def _find_all(sign: str, text: str) -> list[int]:

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from marked_texts import build
+from marked_texts import write as write_marks
 
 from nmt.documents.files import read_document, write_translated
 from nmt.documents.formats import FORMATS, Document, DocumentOptions, extract, find_format
 from nmt.documents.translating import (
     match_endings,
+    space_last_element,
     translate_document,
     translate_lines,
 )
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
+from nmt.inference.markup_projection import project_marks
 from nmt.inference.results import Translation, Word
 from nmt.inference.term_report import TermReport
 from nmt.inference.translator import Translator
@@ -179,6 +183,30 @@ def test_words_keep_their_places_behind_a_removed_point() -> None:
     words = [Word(*match.span(), None, ()) for match in re.finditer(r"\w+|\.", text)]
     shorter, moved = match_endings("Mi casa\nMi perro", text, words)
     assert [shorter[word.begin : word.end] for word in moved] == ["My", "house", "My", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("tagged", "text", "expected"),
+    [
+        ("Un perro <x/>.", "A dog.", "A dog <0></0>."),
+        ("Un perro <x/><x/>.", "A dog.", "A dog <0></0><1></1>."),
+        ("Un <b>perro</b> <x/>.", "A dog.", "A <0>dog</0> <1></1>."),
+        ("Un perro<x/>.", "A dog.", "A dog<0></0>."),
+        ("Un perro <x/>.", "A dog .", "A dog <0></0>."),
+        ("Un perro <x/>.", "A dog", "A dog<0></0>"),
+        ("Un perro <x/>.", ".", "<0></0>."),
+        ("Un perro .", "A dog.", "A dog."),
+    ],
+)
+def test_an_element_before_the_full_stop_keeps_its_space(
+    tagged: str, text: str, expected: str
+) -> None:
+    source = build(tagged)
+    numbers = {"A": 0, "dog": 1, ".": 2}
+    spans = find_words(source.text)
+    words = [Word(*span, None, (spans[numbers[text[slice(*span)]]],)) for span in find_words(text)]
+    spaced = space_last_element(source, text, words)
+    assert write_marks(project_marks(source, *spaced)) == expected
 
 
 def test_formats_are_told_by_name() -> None:

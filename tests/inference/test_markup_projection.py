@@ -96,6 +96,10 @@ def test_elements_follow_their_words(tagged: str, text: str, links: str, expecte
         ("<b>La<x/> casa</b> azul", "The blue house", "0 2 1", "<0>The<1></1> blue house</0>"),
         # Elements with nothing but elements.
         ("La <a><x/></a> casa", "The house", "0 1", "The <0><1></1></0>house"),
+        # With the space on both sides.
+        ("Uno. <x/> Dos.", "One.  Two.", "0 1 2 3", "One. <0></0> Two."),
+        ("Uno. <x/> <y/> Dos.", "One.   Two.", "0 1 2 3", "One. <0></0> <1></1> Two."),
+        ("Uno. <x/>Dos.", "One. Two.", "0 1 2 3", "One. <0></0>Two."),
         # At either end, with the space beside them and before the full stop.
         ("<x/> La casa", " The house", "0 1", "<0></0> The house"),
         ("<a><x/></a> La casa", " The house", "0 1", "<0><1></1></0> The house"),
@@ -113,6 +117,13 @@ def test_kept_elements_come_where_their_character_does() -> None:
     assert project("<k/> y <k/>", "\uf001 and \uf000", "2 1 0") == "<1></1> and <0></0>"
     # Nothing but kept elements inside.
     assert project("La <b><k/></b> casa", "it \uf000 is", "0 1 2") == "it <0><1></1></0> is"
+    # At an end of its parent, with the space beside it.
+    assert project("Un <b>perro <k/></b> duerme", "a dog \uf000 sleeps", "0 1 2 3") == (
+        "a <0>dog <1></1></0> sleeps"
+    )
+    assert project("Un <b><k/> perro</b> duerme", "a \uf000 dog sleeps", "0 1 2 3") == (
+        "a <0><1></1> dog</0> sleeps"
+    )
     # Lost: after the word before it. Repeated: once.
     assert project("Usa <k/> aquí", "use here", "0 2") == "use <0></0>here"
     assert project("Usa <k/>", "use \uf000 \uf000", "0 1 1") == "use <0></0> "
