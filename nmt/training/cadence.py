@@ -81,7 +81,7 @@ class CostMeter:
         self._update_seconds = elapsed / updates if updates else 0.0
 
     def schedule(self, step: int, cadence: Cadence) -> None:
-        """Choose when the next evaluation is due, before the position is saved.
+        """Choose when the next evaluation is due, before the state is saved.
 
         The time from here to `end` is estimated from the last evaluation.
         """

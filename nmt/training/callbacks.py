@@ -26,7 +26,7 @@ class Callback:
         """Called before the first update.
 
         Args:
-            session: the run: its ``folder``, ``config``, ``model`` and ``position``; `Session.stop`
+            session: the run: its ``folder``, ``config``, ``model`` and ``state``; `Session.stop`
                 ends it. With JAX, ``model`` gets the weights at evaluations and at the end;
                 ``train_step.state()`` returns them at any time.
         """

@@ -11,7 +11,7 @@ from nmt.training.session import Session
 
 
 class Coordinator:
-    """Keeps ``position.seconds`` and stop requests the same in all processes.
+    """Keeps ``state.seconds`` and stop requests the same in all processes.
 
     With several processes, the clock changes only where they synchronise, so that all decide alike;
     the clock of process 0 wins.
@@ -22,9 +22,9 @@ class Coordinator:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._position = session.position
+        self._state = session.state
         self._process_group = session.process_group
-        self._seconds = self._position.seconds  # the clock of this process
+        self._seconds = self._state.seconds  # the clock of this process
         self._last_tick = time.monotonic()
         self._received: int | None = None  # the signal that this process was asked to stop by
         self.stop_signal: int | None = None
@@ -46,20 +46,20 @@ class Coordinator:
         elapsed, self._last_tick = now - self._last_tick, now
         self._seconds += elapsed
         if self._process_group.processes == 1:
-            self._position.seconds = self._seconds
+            self._state.seconds = self._seconds
         return elapsed
 
     def advance_shared_clock(self) -> float:
         """Advance the clock, the same in all processes; return its seconds."""
         self.tick()
-        self._seconds = self._position.seconds = self._process_group.broadcast(self._seconds)
+        self._seconds = self._state.seconds = self._process_group.broadcast(self._seconds)
         return self._seconds
 
     def exchange_clock_and_stop(self) -> None:
         """Exchange clocks and stop requests, without advancing the clock."""
         message = self._seconds, self._received, self._session.stop_requested
         messages = self._process_group.all_gather(message)
-        self._seconds = self._position.seconds = messages[0][0]
+        self._seconds = self._state.seconds = messages[0][0]
         signals = [number for _, number, _ in messages if number is not None]
         self.stop_signal = signals[0] if signals else None
-        self._position.stopped = any(requested for *_, requested in messages)
+        self._state.stopped = any(requested for *_, requested in messages)

@@ -10,8 +10,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from nmt.training.position import Position
 from nmt.training.report import Report
+from nmt.training.trainer_state import TrainerState
 
 LINE_SECONDS = 30  # between two lines
 
@@ -50,16 +50,16 @@ class Display:
         """Leave the bar as it is."""
         self._bar.__exit__(kind, error, traceback)
 
-    def show(self, position: Position, progress: float, report: Report) -> None:
+    def show(self, state: TrainerState, progress: float, report: Report) -> None:
         """Show a report, made at a share ``progress`` of the run."""
-        left = int(position.seconds * (1 - progress) / progress) if progress else 0
+        left = int(state.seconds * (1 - progress) / progress) if progress else 0
         loss = "–" if math.isnan(report.nll) else f"{report.nll:.3f}"
         speed = f"{report.tokens_per_second:,.0f}"
         remaining = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
         self._bar.update(
             self._task,
             completed=progress,
-            step=position.step,
+            step=state.step,
             loss=loss,
             speed=speed,
             left=remaining,
@@ -68,6 +68,6 @@ class Display:
         if not self._console.is_terminal and now - self._line_time > LINE_SECONDS:
             self._line_time = now
             self._console.print(
-                f"update {position.step} ({progress:.0%}), epoch {report.epoch:.1f}: loss {loss}, "
+                f"update {state.step} ({progress:.0%}), epoch {report.epoch:.1f}: loss {loss}, "
                 f"{speed} tokens/s, left {remaining}"
             )

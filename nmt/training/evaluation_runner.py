@@ -40,7 +40,7 @@ class EvaluationRunner:
         journal: Journal,
     ) -> None:
         self._session = session
-        self._position = session.position
+        self._state = session.state
         self._schedule = schedule
         self._guard = guard
         self._evaluator = evaluator
@@ -60,64 +60,64 @@ class EvaluationRunner:
 
     def is_evaluated(self) -> bool:
         """Whether the last update was evaluated."""
-        return self._position.evaluated_step == self._position.step
+        return self._state.evaluated_step == self._state.step
 
     def is_evaluation_due(self) -> bool:
         """Whether an evaluation follows the last update."""
-        return self._schedule.is_evaluation_due(self._position) and not self.is_evaluated()
+        return self._schedule.is_evaluation_due(self._state) and not self.is_evaluated()
 
     def evaluate(self) -> None:
         """Evaluate the averaged weights, save, and keep them if they are the best.
 
         Scores are written before the checkpoint, and pictures, which take long, after it.
         """
-        session, position = self._session, self._position
+        session, state = self._session, self._state
         self._guard.count_skipped()
-        self._evaluation_cost.begin(position.step)
+        self._evaluation_cost.begin(state.step)
         with session.train_step.use_averages():
             evaluation = self._evaluator.evaluate()
-        position.evaluated_step = position.step
-        self._journal.append_metrics(position.step, position.seconds, evaluation.values())
-        self._journal.append_outputs(position.step, evaluation.outputs)
-        is_best = position.record_score(evaluation.scores[0].value if evaluation.scores else None)
-        position.behind = self._is_behind()
-        when = f"update {position.step}, {position.seconds / 60:.1f} min"
+        state.evaluated_step = state.step
+        self._journal.append_metrics(state.step, state.seconds, evaluation.values())
+        self._journal.append_outputs(state.step, evaluation.outputs)
+        is_best = state.record_score(evaluation.scores[0].value if evaluation.scores else None)
+        state.behind = self._is_behind()
+        when = f"update {state.step}, {state.seconds / 60:.1f} min"
         best = " (best)" if is_best and evaluation.scores else ""
         session.console.print(f"{when}: {_describe(evaluation)}{best}")
-        self._evaluation_cost.schedule(position.step, position.evaluation_cadence)
+        self._evaluation_cost.schedule(state.step, state.evaluation_cadence)
         self._saver.save()
         if is_best:
             self._saver.save_best()
         for callback in session.callbacks:
-            callback.on_evaluation(position.step, evaluation)
-        self._journal.show_in_tensorboard(position.step, evaluation)
+            callback.on_evaluation(state.step, evaluation)
+        self._journal.show_in_tensorboard(state.step, evaluation)
         gc.collect()  # figures are reference cycles that hold their pixels
         self._evaluation_cost.end()
         self.restart()
 
     def log_attention(self) -> None:
         """Log the attention of the probes between two evaluations."""
-        position = self._position
-        self._attention_cost.begin(position.step)
+        state = self._state
+        self._attention_cost.begin(state.step)
         with self._session.train_step.use_averages():
             probes, references = self._evaluator.read_attention(), self._evaluator.references
-            self._journal.log_attention(position.step, probes, references)
-        self._attention_cost.schedule(position.step, position.attention_cadence)
+            self._journal.log_attention(state.step, probes, references)
+        self._attention_cost.schedule(state.step, state.attention_cadence)
         self._attention_cost.end()
         self.restart()
 
     def restart(self) -> None:
         """Measure updates anew: evaluations and attention logs are not part of their time."""
-        training, position = self._session.training, self._position
+        training, state = self._session.training, self._state
         for cadence, every in (
-            (position.evaluation_cadence, training.evaluate_every),
-            (position.attention_cadence, training.attention_every),
+            (state.evaluation_cadence, training.evaluate_every),
+            (state.attention_cadence, training.attention_every),
         ):
             # A resumed run may have had a share, or another interval.
             if training.evaluation_share is None or cadence.every not in (0, every):
                 cadence.reset()
         for meter in (self._evaluation_cost, self._attention_cost):
-            meter.restart(self._position.step, self._position.seconds)
+            meter.restart(self._state.step, self._state.seconds)
 
     def _is_behind(self) -> bool:
         """Whether the run has fallen behind its siblings, so that it ends."""
@@ -127,7 +127,7 @@ class EvaluationRunner:
         group = session.process_group
         behind = group.broadcast(group.is_main_process and is_behind(session.folder, share))
         if behind:
-            session.console.print(f"update {self._position.step}: behind the runs beside it")
+            session.console.print(f"update {self._state.step}: behind the runs beside it")
         return behind
 
 

@@ -58,7 +58,7 @@ class Evaluator:
             outputs=translated,
             samples=sample_evenly(translated, training.samples),
             probes=self.read_attention(),
-            draw=self._session.position.evaluations % training.probe_every == 0,
+            draw=self._session.state.evaluations % training.probe_every == 0,
             references=self.references,
         )
 
@@ -87,7 +87,7 @@ class Evaluator:
                 nll, tokens = nll + batch_nll, tokens + batch_tokens
         if not math.isfinite(nll):
             raise UserError(
-                f"the loss is not finite on the dev split after update {session.position.step}: "
+                f"the loss is not finite on the dev split after update {session.state.step}: "
                 f"{STABILITY_ADVICE}; earlier checkpoints are intact"
             )
         return nll / tokens if tokens else None

@@ -34,7 +34,7 @@ class Guard:
 
     def __init__(self, session: Session, get_batch: Callable[[int], tuple[Batch, float]]) -> None:
         self._session = session
-        self._position = session.position
+        self._state = session.state
         self._get_batch = get_batch
         self.reset()
 
@@ -46,7 +46,7 @@ class Guard:
     @property
     def norm_limit(self) -> float:
         """The gradient norm from which an update is skipped as a spike."""
-        factor, norms = self._session.training.spike_factor, self._position.norms
+        factor, norms = self._session.training.spike_factor, self._state.norms
         if factor is None or len(norms) < MEDIAN_OF:
             return math.inf
         return factor * statistics.median(norms)
@@ -66,27 +66,27 @@ class Guard:
         Raises:
             UserError: ``training.max_skipped`` updates in a row were skipped.
         """
-        updates, position = self._uncounted, self._position
-        first = position.step - len(updates) + 1
-        skipped_before = position.skipped
+        updates, state = self._uncounted, self._state
+        first = state.step - len(updates) + 1
+        skipped_before = state.skipped
         last_applied: UpdateMetrics | None = None
         for number, update in enumerate(updates, start=first):
             if not bool(update.skipped):
-                position.skipped_in_row = 0
+                state.skipped_in_row = 0
                 last_applied = update
                 continue
             self.has_spike |= bool(np.isfinite(update.nll) and np.isfinite(update.gradient_norm))
-            position.skipped += 1
-            position.skipped_in_row += 1
-            if position.skipped_in_row >= self._session.training.max_skipped:
+            state.skipped += 1
+            state.skipped_in_row += 1
+            if state.skipped_in_row >= self._session.training.max_skipped:
                 self._give_up(number)
-        if position.skipped > skipped_before:
+        if state.skipped > skipped_before:
             self._session.console.print(
-                f"update {position.step}: {position.skipped - skipped_before} of the last "
+                f"update {state.step}: {state.skipped - skipped_before} of the last "
                 f"{len(updates)} updates skipped, {self._reason}"
             )
         if last_applied is not None:
-            position.last_norm = float(last_applied.gradient_norm)
+            state.last_norm = float(last_applied.gradient_norm)
         self._uncounted = []
 
     def record_norm(self) -> None:
@@ -94,10 +94,10 @@ class Guard:
 
         Called at every report.
         """
-        position = self._position
-        if position.last_norm is not None:
-            position.norms = [*position.norms, position.last_norm][-MEDIAN_OF:]
-            position.last_norm = None
+        state = self._state
+        if state.last_norm is not None:
+            state.norms = [*state.norms, state.last_norm][-MEDIAN_OF:]
+            state.last_norm = None
         self.reset()
 
     def _give_up(self, number: int) -> NoReturn:

@@ -215,9 +215,9 @@ def train(
             for callback in callbacks:
                 callback.on_start(session)
             is_complete = trainer.train()
-        tests = _score(session, corpus) if is_complete and not session.position.behind else {}
+        tests = _score(session, corpus) if is_complete and not session.state.behind else {}
     evaluation = tests[TEST].evaluation if TEST in tests else None
-    best_score, is_main = session.position.best_score, process_group.is_main_process
+    best_score, is_main = session.state.best_score, process_group.is_main_process
     run = Run(folder, trainer.stop_signal, best_score, evaluation, tests, is_main)
     for callback in callbacks:
         callback.on_end(run)

@@ -51,12 +51,12 @@ class Trainer:
         summary: str,
     ) -> None:
         self._session = session
-        self._position = position = session.position
+        self._state = state = session.state
         self._prefetcher = Prefetcher(
             lambda stage, step, shuffle, selection: stages[stage].batch(step, shuffle, selection)
         )
         self._saver = Saver(session)
-        resumed_at = position.step if self._saver.resume() else None
+        resumed_at = state.step if self._saver.resume() else None
         writes = session.process_group.is_main_process
         self._journal = RunJournal(session.folder, resumed_at) if writes else Journal()
         if resumed_at is None:
@@ -66,10 +66,10 @@ class Trainer:
         self._schedule = TrainingSchedule(
             session.training, data_stages, steps_per_epoch, session.components.compute_rate
         )
-        if resumed_at is not None and self._schedule.is_complete(position):
+        if resumed_at is not None and self._schedule.is_complete(state):
             session.console.print(
                 f"the run is complete at update {resumed_at}: nothing is trained; what ended it: "
-                f"{self._schedule.explain_end(position)}"
+                f"{self._schedule.explain_end(state)}"
             )
         self._window = ReportWindow(session, self._schedule)
         self._recovery = OutOfMemoryRecovery(session)
@@ -88,7 +88,7 @@ class Trainer:
     @property
     def stop_signal(self) -> int | None:
         """The signal that stopped the training; None if it is complete."""
-        return None if self._schedule.is_complete(self._position) else self._coordinator.stop_signal
+        return None if self._schedule.is_complete(self._state) else self._coordinator.stop_signal
 
     def train(self) -> bool:
         """Train to the end, or until a signal asks to stop; save the last state either way.
@@ -99,7 +99,7 @@ class Trainer:
         Raises:
             UserError: every update is skipped, or an evaluation gives no finite loss.
         """
-        begin = self._position.step
+        begin = self._state.step
         with closing(self._journal):
             self._train()
             self._finish()
@@ -107,9 +107,9 @@ class Trainer:
 
     def _train(self) -> None:
         """Update until training is over, and report, evaluate and save in between."""
-        session, schedule, position = self._session, self._schedule, self._position
+        session, schedule, state = self._session, self._schedule, self._state
         guard, coordinator, runner = self._guard, self._coordinator, self._evaluation_runner
-        window, display = self._window, Display(session.console, position.step)
+        window, display = self._window, Display(session.console, state.step)
         with (
             coordinator.receive_stop_signals(),
             excluding_present_objects(),
@@ -120,26 +120,26 @@ class Trainer:
             while not self._is_over():
                 # Where memory runs out, this shrinks the micro-batches and the loop tries again.
                 with self._recovery.recovering(self._saver, self._rewind):
-                    if schedule.is_complete(position) or runner.is_evaluation_due():
+                    if schedule.is_complete(state) or runner.is_evaluation_due():
                         # The run has ended, or memory ran out in the evaluation that was due.
                         runner.evaluate()
                         continue
                     # Get the next batch.
                     self._enter_stage()
-                    rate = schedule.learning_rate(position)
+                    rate = schedule.learning_rate(state)
                     selection = session.train_step.local_rows
-                    batch, dropout = self._get_batch(position.step + 1, selection)
+                    batch, dropout = self._get_batch(state.step + 1, selection)
                     # Update.
                     update = self._recovery.update(batch, rate, dropout, guard.norm_limit)
-                    position.step += 1
+                    state.step += 1
                     guard.add(update)
                     window.add(update, batch)
                     for callback in session.callbacks:
-                        callback.on_update(position.step)
+                        callback.on_update(state.step)
                     # Guard. Results are read from the device only where something is due.
-                    report_is_due = schedule.is_report_due(position)
+                    report_is_due = schedule.is_report_due(state)
                     evaluation_is_due = runner.is_evaluation_due()
-                    attention_is_due = not evaluation_is_due and schedule.is_attention_due(position)
+                    attention_is_due = not evaluation_is_due and schedule.is_attention_due(state)
                     if (report_is_due or evaluation_is_due) and self._rewind_after_spike():
                         coordinator.exchange_clock_and_stop()
                         continue
@@ -161,19 +161,19 @@ class Trainer:
 
     def _finish(self) -> None:
         """Rewind if the last updates have a spike, and save unless the update is saved."""
-        is_complete = self._schedule.is_complete(self._position)
+        is_complete = self._schedule.is_complete(self._state)
         # A resumed run would not see the spike.
         rewound = not is_complete and self._rewind_after_spike()
         self._guard.count_skipped()
-        if rewound or self._saver.saved_step != self._position.step:
+        if rewound or self._saver.saved_step != self._state.step:
             self._saver.save()
 
     def _announce_end(self, begin: int) -> bool:
         """Say what ended the run, if it was trained after ``begin``; return whether it ended."""
-        if not self._schedule.is_complete(self._position):
+        if not self._schedule.is_complete(self._state):
             return False
-        if self._position.step > begin:
-            self._session.console.print(f"ended by {self._schedule.explain_end(self._position)}")
+        if self._state.step > begin:
+            self._session.console.print(f"ended by {self._schedule.explain_end(self._state)}")
         return True
 
     def _report(self, rate: float, display: Display) -> None:
@@ -183,35 +183,35 @@ class Trainer:
             rate: the learning rate of the last update.
             display: shows the report.
         """
-        position = self._position
+        state = self._state
         self._guard.count_skipped()
         self._guard.record_norm()
         report = self._window.close(rate)
-        self._journal.log_report(position.step, position.seconds, report)
-        display.show(position, self._schedule.progress(position), report)
+        self._journal.log_report(state.step, state.seconds, report)
+        display.show(state, self._schedule.progress(state), report)
         for callback in self._session.callbacks:
-            callback.on_report(position.step, report)
+            callback.on_report(state.step, report)
 
     def _is_over(self) -> bool:
-        if self._schedule.is_complete(self._position):
+        if self._schedule.is_complete(self._state):
             return self._evaluation_runner.is_evaluated()
         stops = self._coordinator.stop_signal is not None
         return stops and not self._evaluation_runner.is_evaluation_due()
 
     def _get_batch(self, number: int, selection: RowSelection | None = None) -> tuple[Batch, float]:
         """Return the batch of an update, counted from 1, and its share of the dropout rates."""
-        position, step = self._position, number - 1
-        address = position.stage, step - position.stage_start_step, position.shuffle, selection
-        return self._prefetcher.get(address), self._schedule.dropout_share(position, step)
+        state, step = self._state, number - 1
+        address = state.stage, step - state.stage_start_step, state.shuffle, selection
+        return self._prefetcher.get(address), self._schedule.dropout_share(state, step)
 
     def _enter_stage(self) -> None:
         """Enter the next stage where one is over."""
-        position, stages = self._position, self._schedule.steps_per_epoch
-        while self._schedule.is_stage_over(position):
+        state, stages = self._state, self._schedule.steps_per_epoch
+        while self._schedule.is_stage_over(state):
             self._guard.count_skipped()  # these updates belong to the stage that ends
-            self._schedule.enter_next_stage(position)
+            self._schedule.enter_next_stage(state)
             self._session.console.print(
-                f"update {position.step}: stage {position.stage + 1} of {len(stages)}"
+                f"update {state.step}: stage {state.stage + 1} of {len(stages)}"
             )
 
     def _rewind_after_spike(self) -> bool:
@@ -223,7 +223,7 @@ class Trainer:
         Raises:
             UserError: training was rewound ``training.max_skipped`` times, and spiked each time.
         """
-        training, step = self._session.training, self._position.step
+        training, step = self._session.training, self._state.step
         if training.on_spike != "go_back":
             return False
         self._guard.count_skipped()
@@ -232,21 +232,21 @@ class Trainer:
         if (checkpoint := self._saver.read_latest()) is None:
             self._guard.has_spike = False  # the update stays skipped
             return False
-        self._rewind(checkpoint, self._position.shuffle + 1)
+        self._rewind(checkpoint, self._state.shuffle + 1)
         self._saver.count_rewind()
         self._session.console.print(
-            f"update {step}: the gradient spiked; rewound to update {self._position.step}, to "
+            f"update {step}: the gradient spiked; rewound to update {self._state.step}, to "
             "continue with the batches in another order"
         )
         return True
 
     def _rewind(self, checkpoint: Checkpoint, shuffle: int) -> None:
         """Restore a checkpoint, but for the clock, and continue with this shuffle."""
-        seconds = self._position.seconds
+        seconds = self._state.seconds
         self._saver.restore(checkpoint)
-        self._position.shuffle, self._position.seconds = shuffle, seconds
+        self._state.shuffle, self._state.seconds = shuffle, seconds
         self._guard.reset()
         self._window.reset()
         self._evaluation_runner.restart()
-        self._journal.rewind(self._position.step)
+        self._journal.rewind(self._state.step)
         self._coordinator.tick()

@@ -30,17 +30,17 @@ class OutOfMemoryRecovery:
         only when a result is read. It is undone if it does not fit.
         """
         shape = batch["labels"].shape
-        number = self._session.position.step + 1
-        state = None if shape in self._fitting_shapes else self._session.train_step.state()
+        number = self._session.state.step + 1
+        arrays = None if shape in self._fitting_shapes else self._session.train_step.state()
         try:
             update = self._session.train_step.update(
                 batch, learning_rate, number, dropout_share, norm_limit
             )
-            if state is not None:
+            if arrays is not None:
                 float(update.nll)
         except Exception as error:
-            if state is not None and is_out_of_memory(error):
-                self._session.train_step.restore(state)
+            if arrays is not None and is_out_of_memory(error):
+                self._session.train_step.restore(arrays)
             raise
         self._fitting_shapes.add(shape)
         return update
@@ -61,16 +61,16 @@ class OutOfMemoryRecovery:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            session, position = self._session, self._session.position
-            failed_after = position.step
+            session, state = self._session, self._session.state
+            failed_after = state.step
             checkpoint = None if session.train_step.is_intact() else saver.read_latest()
             self._halve(is_recoverable=session.train_step.is_intact() or checkpoint is not None)
             if checkpoint is not None:
-                rewind(checkpoint, position.shuffle)
+                rewind(checkpoint, state.shuffle)
             training = session.training
             session.console.print(
                 f"out of memory after update {failed_after}; continuing after update "
-                f"{position.step} with micro-batches of {training.batch_tokens} positions a side, "
+                f"{state.step} with micro-batches of {training.batch_tokens} positions a side, "
                 f"{training.accumulate} an update"
             )
 
@@ -86,7 +86,7 @@ class OutOfMemoryRecovery:
                 if is_saved
                 else f"start a new run with training.accumulate={training.accumulate} {size}"
             )
-            raise UserError(f"out of memory after update {session.position.step}; {remedy}")
+            raise UserError(f"out of memory after update {session.state.step}; {remedy}")
         session.train_step.reconfigure(training)
         self._fitting_shapes.clear()
         session.config = replace(session.config, training=training)

@@ -63,7 +63,7 @@ class ReportWindow:
         Args:
             learning_rate: the rate of the last update.
         """
-        position = self._session.position
+        state = self._session.state
         counts = self._session.process_group.all_gather((self._tokens, self._positions))
         tokens, positions = (sum(column) for column in zip(*counts, strict=True))
         applied = [update for update in self._updates if not bool(update.skipped)]
@@ -75,8 +75,8 @@ class ReportWindow:
             gradient_norm=float(self._updates[-1].gradient_norm),
             tokens_per_second=tokens / self._seconds,
             padding=1 - tokens / positions,
-            epoch=self._schedule.epochs(position, position.step),
-            skipped=position.skipped,
+            epoch=self._schedule.epochs(state, state.step),
+            skipped=state.skipped,
         )
         self.reset()
         return report

@@ -10,11 +10,11 @@ from nmt.errors import UserError
 from nmt.runs.checkpoint import STABILITY_ADVICE, read_arrays, write_arrays
 from nmt.training.session import Session
 
-Checkpoint = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays by name, fields of `Position`
+Checkpoint = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays, fields of `TrainerState`
 
 
 class Saver:
-    """Saves and restores the state of a run: arrays of its step, and its position.
+    """Saves and restores a run: the arrays of its step, and its `TrainerState`.
 
     Attributes:
         saved_step: the last update that a checkpoint holds; None before the first checkpoint.
@@ -37,18 +37,18 @@ class Saver:
             return False
         self.restore(checkpoint)
         session = self._session
-        session.console.print(f"resumed {session.folder.path} after update {session.position.step}")
-        self.saved_step = self._session.position.step
+        session.console.print(f"resumed {session.folder.path} after update {session.state.step}")
+        self.saved_step = self._session.state.step
         self._repair_best()
         return True
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Set weights, optimizer state and position."""
+        """Set weights, optimizer and `TrainerState`."""
         arrays, metadata = checkpoint
         self._session.train_step.restore(arrays)
-        position = self._session.position
-        position.load(metadata)
-        position.behind &= self._session.training.stop_behind is not None
+        state = self._session.state
+        state.load(metadata)
+        state.behind &= self._session.training.stop_behind is not None
 
     def count_rewind(self) -> None:
         """Count a rewind after a spike; counted here because saving resets the count.
@@ -60,24 +60,24 @@ class Saver:
         limit = self._session.training.max_skipped
         if self._rewinds > limit:
             raise UserError(
-                f"training was rewound to update {self._session.position.step} {limit} times, and "
+                f"training was rewound to update {self._session.state.step} {limit} times, and "
                 f"the gradient spiked every time: {STABILITY_ADVICE}, or a larger "
                 "training.spike_factor; earlier checkpoints are intact"
             )
 
     def save(self) -> None:
         """Write a checkpoint, and remove the oldest beyond ``training.keep_checkpoints``."""
-        session, position = self._session, self._session.position
-        state = session.train_step.state()
-        session.process_group.check_same_state(state)
+        session, state = self._session, self._session.state
+        arrays = session.train_step.state()
+        session.process_group.check_same_state(arrays)
         if session.process_group.is_main_process:
             keep = session.training.keep_checkpoints
-            self._checkpoints.save(position.step, state, position.stored(), keep=keep)
+            self._checkpoints.save(state.step, arrays, state.stored(), keep=keep)
         session.process_group.barrier()
-        self.saved_step = position.step
+        self.saved_step = state.step
         self._rewinds = 0
         for callback in session.callbacks:
-            callback.on_save(self._checkpoints.path(position.step))
+            callback.on_save(self._checkpoints.path(state.step))
 
     def save_best(self) -> None:
         """Write the averaged weights as the best; call it after `save`.
@@ -91,18 +91,18 @@ class Saver:
         with session.train_step.use_averages():
             weights = session.model.trained_weights()
             arrays = {f"model/{name}": np.asarray(weight) for name, weight in weights.items()}
-            write_arrays(self._checkpoints.best, arrays, session.position.stored())
+            write_arrays(self._checkpoints.best, arrays, session.state.stored())
 
     def _repair_best(self) -> None:
-        position = self._session.position
-        if position.best_score is None and position.evaluations:
+        state = self._session.state
+        if state.best_score is None and state.evaluations:
             # Older checkpoints do not say so: without a score, the last evaluation is the best.
-            position.best_step = position.evaluated_step
-        if not position.evaluations or position.best_step != position.step:
+            state.best_step = state.evaluated_step
+        if not state.evaluations or state.best_step != state.step:
             return
         try:
             best_step = read_arrays(self._checkpoints.best)[1].get("best_step")
         except UserError:
             best_step = None
-        if best_step != position.best_step:
+        if best_step != state.best_step:
             self.save_best()

@@ -1,4 +1,4 @@
-"""The next stage, rates, report, evaluation and end of a run, as functions of its position."""
+"""The next stage, rates, report, evaluation and end of a run, as functions of its state."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from nmt.config import TrainingConfig
 from nmt.config.data import StageConfig
 from nmt.errors import UserError
-from nmt.training.position import Position
+from nmt.training.trainer_state import TrainerState
 
 WARMUP_SHARE = 0.1  # of the run: upper limit of the warm-up
 
 
 @dataclass(frozen=True)
 class TrainingSchedule:
-    """Derives progress, rates, and the next stage, evaluation or end from a position.
+    """Derives progress, rates, and the next stage, evaluation or end from a state.
 
     Attributes:
         training: limits, rates and intervals.
@@ -32,99 +32,99 @@ class TrainingSchedule:
     steps_per_epoch: Sequence[int]
     compute_rate: Callable[[int], Any] | None = None
 
-    def epochs(self, position: Position, step: int) -> float:
+    def epochs(self, state: TrainerState, step: int) -> float:
         """Return the epochs made up to ``step``, an update of the current stage."""
-        updates = step - position.stage_start_step
-        return position.stage_start_epochs + updates / self.steps_per_epoch[position.stage]
+        updates = step - state.stage_start_step
+        return state.stage_start_epochs + updates / self.steps_per_epoch[state.stage]
 
-    def progress(self, position: Position) -> float:
+    def progress(self, state: TrainerState) -> float:
         """Return the share of the run that is done, 0 to 1; it ends at the first limit."""
-        return min(1.0, max([0.0, *self._limit_shares(position).values()]))
+        return min(1.0, max([0.0, *self._limit_shares(state).values()]))
 
-    def learning_rate(self, position: Position) -> float:
+    def learning_rate(self, state: TrainerState) -> float:
         """Return the learning rate of the next update.
 
         Raises:
             UserError: `compute_rate` returns something else.
         """
         if self.compute_rate is not None:
-            return _check_rate(self.compute_rate(position.step), position.step)
-        return compute_learning_rate(self.training, position.step + 1, self.progress(position))
+            return _check_rate(self.compute_rate(state.step), state.step)
+        return compute_learning_rate(self.training, state.step + 1, self.progress(state))
 
-    def dropout_share(self, position: Position, step: int) -> float:
+    def dropout_share(self, state: TrainerState, step: int) -> float:
         """Return the share of the full dropout rates of the update after ``step``."""
-        return compute_dropout_share(self.training, self.epochs(position, step))
+        return compute_dropout_share(self.training, self.epochs(state, step))
 
-    def is_complete(self, position: Position) -> bool:
+    def is_complete(self, state: TrainerState) -> bool:
         """Whether a limit is reached, or the run was stopped before."""
-        in_last_stage = position.stage == len(self.steps_per_epoch) - 1
-        stopped_early = in_last_stage and self._is_patience_exhausted(position)
-        is_ended = stopped_early or position.behind or position.stopped
-        return is_ended or self.progress(position) >= 1
+        in_last_stage = state.stage == len(self.steps_per_epoch) - 1
+        stopped_early = in_last_stage and self._is_patience_exhausted(state)
+        is_ended = stopped_early or state.behind or state.stopped
+        return is_ended or self.progress(state) >= 1
 
-    def explain_end(self, position: Position) -> str:
+    def explain_end(self, state: TrainerState) -> str:
         """Return what ended a complete run: a setting, or a callback."""
-        if position.stopped:
+        if state.stopped:
             return "a callback"
-        for name, share in self._limit_shares(position).items():
+        for name, share in self._limit_shares(state).items():
             if share >= 1:
                 return f"training.{name}={getattr(self.training, name):.10g}"
-        name = "stop_behind" if position.behind else "early_stopping"
+        name = "stop_behind" if state.behind else "early_stopping"
         return f"training.{name}={getattr(self.training, name)}"
 
-    def is_stage_over(self, position: Position) -> bool:
+    def is_stage_over(self, state: TrainerState) -> bool:
         """Whether the next update belongs to the next stage.
 
         This depends on stored fields alone, so that a resumed run changes stages where an
         uninterrupted one does.
         """
-        if position.stage == len(self.steps_per_epoch) - 1:
+        if state.stage == len(self.steps_per_epoch) - 1:
             return False
-        stage = self.stages[position.stage]
-        progress = self.progress(position) - position.stage_start_progress
-        seconds = position.seconds - position.stage_start_seconds
+        stage = self.stages[state.stage]
+        progress = self.progress(state) - state.stage_start_progress
+        seconds = state.seconds - state.stage_start_seconds
         return (
-            (stage.steps is not None and position.step - position.stage_start_step >= stage.steps)
+            (stage.steps is not None and state.step - state.stage_start_step >= stage.steps)
             or (stage.share is not None and progress >= stage.share)
             or (stage.minutes is not None and seconds >= 60 * stage.minutes)
-            or (stage.plateau is not None and position.since_best >= stage.plateau)
+            or (stage.plateau is not None and state.since_best >= stage.plateau)
         )
 
-    def enter_next_stage(self, position: Position) -> None:
-        """Change ``position`` to the start of the next stage."""
-        position.stage_start_progress = self.progress(position)
-        position.stage_start_epochs = self.epochs(position, position.step)
-        position.stage += 1
-        position.stage_start_step, position.stage_start_seconds = position.step, position.seconds
-        position.since_best = 0
+    def enter_next_stage(self, state: TrainerState) -> None:
+        """Change ``state`` to the start of the next stage."""
+        state.stage_start_progress = self.progress(state)
+        state.stage_start_epochs = self.epochs(state, state.step)
+        state.stage += 1
+        state.stage_start_step, state.stage_start_seconds = state.step, state.seconds
+        state.since_best = 0
 
-    def is_report_due(self, position: Position) -> bool:
+    def is_report_due(self, state: TrainerState) -> bool:
         """Whether training is reported after the last update."""
-        return position.step % self.training.log_every == 0
+        return state.step % self.training.log_every == 0
 
-    def is_evaluation_due(self, position: Position) -> bool:
+    def is_evaluation_due(self, state: TrainerState) -> bool:
         """Whether the run is evaluated after the last update."""
         assert self.training.evaluate_every is not None, "the configuration is not resolved"
-        return position.evaluation_cadence.is_due(position.step, self.training.evaluate_every)
+        return state.evaluation_cadence.is_due(state.step, self.training.evaluate_every)
 
-    def is_attention_due(self, position: Position) -> bool:
+    def is_attention_due(self, state: TrainerState) -> bool:
         """Whether attention is logged after the last update, apart from an evaluation."""
-        due = position.attention_cadence.is_due(position.step, self.training.attention_every)
-        return due and not self.is_complete(position)
+        due = state.attention_cadence.is_due(state.step, self.training.attention_every)
+        return due and not self.is_complete(state)
 
-    def _limit_shares(self, position: Position) -> dict[str, float]:
+    def _limit_shares(self, state: TrainerState) -> dict[str, float]:
         """Return what share of each limit is reached, by the limit's key."""
         reached = {
-            "max_steps": position.step,
-            "max_epochs": self.epochs(position, position.step),
-            "max_minutes": position.seconds / 60,
+            "max_steps": state.step,
+            "max_epochs": self.epochs(state, state.step),
+            "max_minutes": state.seconds / 60,
         }
         limits = {name: getattr(self.training, name) for name in reached}
         return {name: reached[name] / limit for name, limit in limits.items() if limit is not None}
 
-    def _is_patience_exhausted(self, position: Position) -> bool:
+    def _is_patience_exhausted(self, state: TrainerState) -> bool:
         patience = self.training.early_stopping
-        return patience is not None and position.since_best >= patience
+        return patience is not None and state.since_best >= patience
 
 
 def _check_rate(value: Any, step: int) -> float:

@@ -12,9 +12,9 @@ from nmt.model.contract import Model
 from nmt.runs.folder import RunFolder
 from nmt.training.callbacks import Callback
 from nmt.training.components import AS_CONFIGURED, Components
-from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
 from nmt.training.train_step import TrainStep
+from nmt.training.trainer_state import TrainerState
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Session:
         console: takes messages.
         components: replace what the configuration would build.
         callbacks: called by the training loop.
-        position: where the run stands.
+        state: updates made, best score and the like.
         stop_requested: whether a callback of this process called `stop`.
     """
 
@@ -42,7 +42,7 @@ class Session:
     console: Console
     components: Components = AS_CONFIGURED
     callbacks: Sequence[Callback] = ()
-    position: Position = field(default_factory=Position)
+    state: TrainerState = field(default_factory=TrainerState)
     stop_requested: bool = False
 
     @property

@@ -15,8 +15,8 @@ from nmt.errors import UserError
 from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.job import Run
 from nmt.training.objective import compute_loss
-from nmt.training.position import Position
 from nmt.training.schedule import TrainingSchedule
+from nmt.training.trainer_state import TrainerState
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -106,7 +106,7 @@ def test_weights_that_a_loss_leaves_out_stay(kept: Workshop) -> None:
 def test_what_is_no_rate_is_refused(returned: Any) -> None:
     schedule = TrainingSchedule(TrainingConfig(), [], [1], lambda step: returned)
     with pytest.raises(UserError, match=f"returns {returned!r} after 3 updates: it must return"):
-        schedule.learning_rate(Position(step=3))
+        schedule.learning_rate(TrainerState(step=3))
 
 
 @pytest.mark.parametrize(

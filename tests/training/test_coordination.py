@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from nmt.training.coordination import Coordinator
-from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
+from nmt.training.trainer_state import TrainerState
 
 
 class Clock:
@@ -38,42 +38,42 @@ def group_of(*messages: Any) -> Any:
     )
 
 
-def session_of(position: Position, group: Any) -> Any:
-    return SimpleNamespace(position=position, process_group=group, stop_requested=False)
+def session_of(state: TrainerState, group: Any) -> Any:
+    return SimpleNamespace(state=state, process_group=group, stop_requested=False)
 
 
 def test_one_process_advances_the_position_with_every_tick(clock: Clock) -> None:
-    position = Position(seconds=5.0)
-    coordinator = Coordinator(session_of(position, ProcessGroup()))
+    state = TrainerState(seconds=5.0)
+    coordinator = Coordinator(session_of(state, ProcessGroup()))
     clock.now += 2.0
     assert coordinator.tick() == 2.0
-    assert position.seconds == 7.0
+    assert state.seconds == 7.0
     assert coordinator.advance_shared_clock() == 7.0
-    assert position.seconds == 7.0
+    assert state.seconds == 7.0
 
 
 def test_the_clock_of_the_first_process_wins(clock: Clock) -> None:
-    position = Position(seconds=5.0)
-    coordinator = Coordinator(session_of(position, group_of(6.5, (9.0, None, False))))
+    state = TrainerState(seconds=5.0)
+    coordinator = Coordinator(session_of(state, group_of(6.5, (9.0, None, False))))
     clock.now += 2.0
     coordinator.tick()
-    assert position.seconds == 5.0  # until all agree
+    assert state.seconds == 5.0  # until all agree
     assert coordinator.advance_shared_clock() == 6.5
-    assert position.seconds == 6.5
+    assert state.seconds == 6.5
     coordinator.exchange_clock_and_stop()
-    assert position.seconds == 9.0
+    assert state.seconds == 9.0
     assert coordinator.stop_signal is None
 
 
 def test_a_stop_request_of_any_process_reaches_all(clock: Clock) -> None:
-    coordinator = Coordinator(session_of(Position(), group_of((0.0, signal.SIGTERM, False))))
+    coordinator = Coordinator(session_of(TrainerState(), group_of((0.0, signal.SIGTERM, False))))
     coordinator.exchange_clock_and_stop()
     assert coordinator.stop_signal == signal.SIGTERM
 
 
 @pytest.mark.usefixtures("default_signals")
 def test_a_signal_becomes_a_request(clock: Clock) -> None:
-    coordinator = Coordinator(session_of(Position(), ProcessGroup()))
+    coordinator = Coordinator(session_of(TrainerState(), ProcessGroup()))
     with coordinator.receive_stop_signals():
         os.kill(os.getpid(), signal.SIGTERM)
         assert coordinator.stop_signal is None  # until all agree

@@ -33,7 +33,7 @@ from nmt.training.defaults import (
     resolve_parallel_parts,
     resolve_precision,
 )
-from nmt.training.position import Position
+from nmt.training.trainer_state import TrainerState
 
 A100, T4 = Gpu("A100", (8, 0)), Gpu("T4", (7, 5))
 OPEN = {
@@ -220,7 +220,7 @@ def test_what_was_left_open_is_written_down_as_it_was_resolved(
     def make_trainer(config: Config, *_: Any) -> Any:
         ran.append(config)
         trainer = SimpleNamespace(train=lambda: False, stop_signal=2)
-        return SimpleNamespace(position=Position()), trainer
+        return SimpleNamespace(state=TrainerState()), trainer
 
     monkeypatch.setattr("nmt.training.assembly.make_trainer", make_trainer)
     with_devices(monkeypatch)
@@ -252,7 +252,7 @@ def test_without_a_dev_split_training_sentences_are_probes(
 ) -> None:
     def make_trainer(*_: Any) -> Any:
         trainer = SimpleNamespace(train=lambda: False, stop_signal=2)
-        return SimpleNamespace(position=Position()), trainer
+        return SimpleNamespace(state=TrainerState()), trainer
 
     monkeypatch.setattr("nmt.training.assembly.make_trainer", make_trainer)
     overrides = [*tiny_overrides(tmp_path), "training.probes=null", "data.dev=0", "data.test=0"]

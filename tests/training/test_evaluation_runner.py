@@ -13,15 +13,15 @@ from nmt.inference.metrics import Score
 from nmt.training.cadence import Cadence
 from nmt.training.evaluation_runner import EvaluationRunner, _describe
 from nmt.training.journal import DevEvaluation
-from nmt.training.position import Position
 from nmt.training.saver import Saver
+from nmt.training.trainer_state import TrainerState
 
 BLEU = Score("BLEU", 20.0, "")
 
 
-def make_session(position: Position, **training: Any) -> Any:
+def make_session(state: TrainerState, **training: Any) -> Any:
     settings = {"evaluation_share": None, "evaluate_every": 1000, "attention_every": 250}
-    return SimpleNamespace(position=position, training=SimpleNamespace(**(settings | training)))
+    return SimpleNamespace(state=state, training=SimpleNamespace(**(settings | training)))
 
 
 @pytest.mark.parametrize(("share", "kept"), [(None, False), (0.1, True)])
@@ -29,14 +29,12 @@ def test_without_a_share_a_resumed_run_is_evaluated_as_configured(
     share: float | None, kept: bool
 ) -> None:
     cadence = Cadence(interval=3000, following=6000)
-    position = Position(step=3480, evaluation_cadence=cadence, attention_cadence=cadence)
+    state = TrainerState(step=3480, evaluation_cadence=cadence, attention_cadence=cadence)
     others: Any = dict.fromkeys(("schedule", "guard", "evaluator", "saver", "journal"))
     coordinator: Any = SimpleNamespace(advance_shared_clock=lambda: 0.0)
-    EvaluationRunner(
-        make_session(position, evaluation_share=share), coordinator=coordinator, **others
-    )
-    assert position.evaluation_cadence == (cadence if kept else Cadence())
-    assert position.attention_cadence == (cadence if kept else Cadence())
+    EvaluationRunner(make_session(state, evaluation_share=share), coordinator=coordinator, **others)
+    assert state.evaluation_cadence == (cadence if kept else Cadence())
+    assert state.attention_cadence == (cadence if kept else Cadence())
 
 
 @pytest.mark.parametrize(
@@ -55,22 +53,20 @@ def test_an_evaluation_is_one_line(nll: float | None, scores: list[Score], line:
 def test_a_run_resumed_with_another_interval_is_evaluated_in_that_one(
     every: int, kept: bool
 ) -> None:
-    position = Position(step=3480, evaluation_cadence=Cadence(3000, 6000, every))
+    state = TrainerState(step=3480, evaluation_cadence=Cadence(3000, 6000, every))
     others: Any = dict.fromkeys(("schedule", "guard", "evaluator", "saver", "journal"))
     coordinator: Any = SimpleNamespace(advance_shared_clock=lambda: 0.0)
-    EvaluationRunner(
-        make_session(position, evaluation_share=0.1), coordinator=coordinator, **others
-    )
-    assert position.evaluation_cadence.is_due(4000, 1000) != kept
+    EvaluationRunner(make_session(state, evaluation_share=0.1), coordinator=coordinator, **others)
+    assert state.evaluation_cadence.is_due(4000, 1000) != kept
 
 
 @pytest.mark.parametrize(("stop_behind", "behind"), [(0.5, True), (None, False)])
 def test_a_run_that_fell_behind_continues_without_that_limit(
     tmp_path: Path, stop_behind: float | None, behind: bool
 ) -> None:
-    position = Position()
-    session = make_session(position, stop_behind=stop_behind)
-    stored = Position(step=7, behind=True).stored()
+    state = TrainerState()
+    session = make_session(state, stop_behind=stop_behind)
+    stored = TrainerState(step=7, behind=True).stored()
     session.folder = SimpleNamespace(
         path=tmp_path,
         checkpoints=SimpleNamespace(load_latest=lambda log: ({"w": np.zeros(1)}, stored)),
@@ -78,4 +74,4 @@ def test_a_run_that_fell_behind_continues_without_that_limit(
     session.console = SimpleNamespace(print=lambda line: None)
     session.train_step = SimpleNamespace(restore=lambda arrays: None)
     assert Saver(session).resume()
-    assert (position.step, position.behind) == (7, behind)
+    assert (state.step, state.behind) == (7, behind)

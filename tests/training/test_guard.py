@@ -15,11 +15,11 @@ from rich.console import Console
 
 from nmt.errors import UserError
 from nmt.training.guard import MEDIAN_OF, Guard
-from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
 from nmt.training.report import ReportWindow
 from nmt.training.schedule import TrainingSchedule
 from nmt.training.train_step import UpdateMetrics
+from nmt.training.trainer_state import TrainerState
 
 BATCH = {
     "source_segments": np.array([[1, 1, 0, 0]]),
@@ -41,10 +41,10 @@ class Case:
 
     def __init__(self, folder: Path, **training: Any) -> None:
         self.output = io.StringIO()
-        self.position = Position()
+        self.state = TrainerState()
         settings = {"spike_factor": None, "max_skipped": 3} | training
         session: Any = SimpleNamespace(
-            position=self.position,
+            state=self.state,
             training=SimpleNamespace(**settings),
             console=Console(file=self.output, soft_wrap=True),
             process_group=ProcessGroup(),
@@ -60,7 +60,7 @@ class Case:
 
     def add(self, *updates: UpdateMetrics) -> None:
         for update in updates:
-            self.position.step += 1
+            self.state.step += 1
             self.guard.add(update)
             self.window.add(update, BATCH)
 
@@ -77,11 +77,11 @@ def test_a_window_reports_applied_updates_alone(tmp_path: Path) -> None:
     case.guard.record_norm()
     report = case.window.close(0.1)
     assert report.nll == 9.0 / 6.0
-    assert (report.skipped, case.position.skipped, case.position.skipped_in_row) == (1, 1, 0)
+    assert (report.skipped, case.state.skipped, case.state.skipped_in_row) == (1, 1, 0)
     assert report.tokens_per_second == 3 * 5 / 0.5
     assert report.padding == 1 - 5 / 8
     assert (report.learning_rate, report.epoch, report.gradient_norm) == (0.1, 1.5, 2.0)
-    assert case.position.norms == [2.0]
+    assert case.state.norms == [2.0]
     assert "update 3: 1 of the last 3 updates skipped, with a non-finite" in case.output.getvalue()
 
 
@@ -92,7 +92,7 @@ def test_a_window_in_which_all_was_skipped_has_no_loss(tmp_path: Path) -> None:
     case.guard.count_skipped()
     case.guard.record_norm()
     assert math.isnan(case.window.close(0.1).nll)
-    assert case.position.norms == []
+    assert case.state.norms == []
 
 
 def test_updates_are_counted_once_however_often_they_are_checked(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_updates_are_counted_once_however_often_they_are_checked(tmp_path: Path)
     case.guard.count_skipped()
     case.add(skipped(), applied())
     case.guard.count_skipped()
-    assert (case.position.skipped, case.position.skipped_in_row) == (2, 0)
+    assert (case.state.skipped, case.state.skipped_in_row) == (2, 0)
 
 
 def test_a_spike_is_a_skipped_update_with_finite_loss_and_gradient(tmp_path: Path) -> None:
@@ -118,17 +118,17 @@ def test_a_spike_is_a_skipped_update_with_finite_loss_and_gradient(tmp_path: Pat
 
 
 def test_the_norm_limit_is_a_multiple_of_the_median(tmp_path: Path) -> None:
-    guard, position = (case := Case(tmp_path, spike_factor=4.0)).guard, case.position
-    position.norms = [1.0] * (MEDIAN_OF - 1)
+    guard, state = (case := Case(tmp_path, spike_factor=4.0)).guard, case.state
+    state.norms = [1.0] * (MEDIAN_OF - 1)
     assert guard.norm_limit == math.inf  # too few reports
-    position.norms = [1.0, 2.0, 3.0] * 3 + [2.0, 900.0]
+    state.norms = [1.0, 2.0, 3.0] * 3 + [2.0, 900.0]
     assert guard.norm_limit == 8.0
     assert Case(tmp_path).guard.norm_limit == math.inf
 
 
 def test_a_resumed_run_may_have_skipped_more_than_it_now_may(tmp_path: Path) -> None:
     case = Case(tmp_path)
-    case.position.skipped_in_row = 5
+    case.state.skipped_in_row = 5
     case.add(skipped())
     with pytest.raises(UserError, match="3 updates in a row were skipped"):
         case.guard.count_skipped()

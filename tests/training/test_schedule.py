@@ -1,4 +1,4 @@
-"""What comes next is a function of the position; rates and progress are worked out by hand."""
+"""What comes next is a function of the state; rates and progress are worked out by hand."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from nmt.config import TrainingConfig
 from nmt.config.data import StageConfig
 from nmt.training.cadence import Cadence
-from nmt.training.position import Position
 from nmt.training.schedule import (
     TrainingSchedule,
     compute_dropout_share,
     compute_learning_rate,
 )
+from nmt.training.trainer_state import TrainerState
 
 PEAK = 2e-3
 
@@ -139,7 +139,7 @@ def test_progress(
 ) -> None:
     steps, epochs, minutes = limits
     config = TrainingConfig(max_steps=steps, max_epochs=epochs, max_minutes=minutes)
-    progress = TrainingSchedule(config, [], [10]).progress(Position(step, seconds))
+    progress = TrainingSchedule(config, [], [10]).progress(TrainerState(step, seconds))
     assert progress == pytest.approx(share)
 
 
@@ -160,41 +160,41 @@ def training() -> TrainingConfig:
 
 
 @pytest.mark.parametrize(
-    ("position", "complete"),
+    ("state", "complete"),
     [
-        (Position(step=99), False),
-        (Position(step=100), True),
-        (Position(since_best=2), False),
-        (Position(since_best=3), True),
-        (Position(behind=True), True),
+        (TrainerState(step=99), False),
+        (TrainerState(step=100), True),
+        (TrainerState(since_best=2), False),
+        (TrainerState(since_best=3), True),
+        (TrainerState(behind=True), True),
     ],
 )
 def test_a_run_is_complete_at_a_limit(
-    training: TrainingConfig, position: Position, complete: bool
+    training: TrainingConfig, state: TrainerState, complete: bool
 ) -> None:
-    assert TrainingSchedule(training, [], [10]).is_complete(position) == complete
+    assert TrainingSchedule(training, [], [10]).is_complete(state) == complete
 
 
 @pytest.mark.parametrize(
-    ("position", "reason"),
+    ("state", "reason"),
     [
-        (Position(step=100), "training.max_steps=100"),
-        (Position(step=100, since_best=3), "training.max_steps=100"),
-        (Position(seconds=90.0), "training.max_minutes=1.5"),
-        (Position(step=25), "training.max_epochs=2.5"),
-        (Position(since_best=3), "training.early_stopping=3"),
-        (Position(behind=True), "training.stop_behind=0.5"),
-        (Position(stopped=True), "a callback"),
+        (TrainerState(step=100), "training.max_steps=100"),
+        (TrainerState(step=100, since_best=3), "training.max_steps=100"),
+        (TrainerState(seconds=90.0), "training.max_minutes=1.5"),
+        (TrainerState(step=25), "training.max_epochs=2.5"),
+        (TrainerState(since_best=3), "training.early_stopping=3"),
+        (TrainerState(behind=True), "training.stop_behind=0.5"),
+        (TrainerState(stopped=True), "a callback"),
     ],
 )
 def test_what_ended_a_run_is_said(
-    training: TrainingConfig, position: Position, reason: str
+    training: TrainingConfig, state: TrainerState, reason: str
 ) -> None:
     limits = {"max_minutes": 1.5, "stop_behind": 0.5}
-    limits |= {"max_epochs": 2.5} if position.step == 25 else {}
+    limits |= {"max_epochs": 2.5} if state.step == 25 else {}
     schedule = TrainingSchedule(replace(training, **limits), [], [10])
-    assert schedule.is_complete(position)
-    assert schedule.explain_end(position) == reason
+    assert schedule.is_complete(state)
+    assert schedule.explain_end(state) == reason
 
 
 @pytest.mark.parametrize(
@@ -210,40 +210,40 @@ def test_a_stage_ends_at_each_of_its_limits(
     training: TrainingConfig, stage: StageConfig, before: dict[str, float], after: dict[str, float]
 ) -> None:
     schedule = TrainingSchedule(training, [stage, StageConfig()], [10, 5])
-    assert not schedule.is_stage_over(Position(**before))  # type: ignore[arg-type]
-    position = Position(**after)  # type: ignore[arg-type]
-    assert schedule.is_stage_over(position)
-    assert not schedule.is_complete(position)  # early stopping ends a run in its last stage only
-    schedule.enter_next_stage(position)
-    assert not schedule.is_stage_over(position)
-    assert (position.stage, position.since_best) == (1, 0)
-    assert (position.stage_start_step, position.stage_start_seconds) == (
-        position.step,
-        position.seconds,
+    assert not schedule.is_stage_over(TrainerState(**before))  # type: ignore[arg-type]
+    state = TrainerState(**after)  # type: ignore[arg-type]
+    assert schedule.is_stage_over(state)
+    assert not schedule.is_complete(state)  # early stopping ends a run in its last stage only
+    schedule.enter_next_stage(state)
+    assert not schedule.is_stage_over(state)
+    assert (state.stage, state.since_best) == (1, 0)
+    assert (state.stage_start_step, state.stage_start_seconds) == (
+        state.step,
+        state.seconds,
     )
 
 
 def test_early_stopping_ends_the_last_stage_only(training: TrainingConfig) -> None:
     """A stage before it ends at its own limits; ``plateau`` is the one for dev scores."""
     schedule = TrainingSchedule(training, [StageConfig(steps=20), StageConfig()], [10, 5])
-    position = Position(step=19, since_best=training.early_stopping or 0)
-    assert not schedule.is_stage_over(position)
-    assert not schedule.is_complete(position)
-    position.step = 20
-    assert schedule.is_stage_over(position)
-    schedule.enter_next_stage(position)
-    assert not schedule.is_complete(position)
-    position.since_best = training.early_stopping or 0
-    assert schedule.is_complete(position)
+    state = TrainerState(step=19, since_best=training.early_stopping or 0)
+    assert not schedule.is_stage_over(state)
+    assert not schedule.is_complete(state)
+    state.step = 20
+    assert schedule.is_stage_over(state)
+    schedule.enter_next_stage(state)
+    assert not schedule.is_complete(state)
+    state.since_best = training.early_stopping or 0
+    assert schedule.is_complete(state)
 
 
 def test_epochs_are_counted_stage_by_stage(training: TrainingConfig) -> None:
     schedule = TrainingSchedule(training, [StageConfig(steps=20), StageConfig()], [10, 5])
-    position = Position(step=20)
-    assert schedule.epochs(position, 20) == 2.0
-    schedule.enter_next_stage(position)
-    assert schedule.epochs(position, 20) == 2.0
-    assert schedule.epochs(position, 30) == 4.0
+    state = TrainerState(step=20)
+    assert schedule.epochs(state, 20) == 2.0
+    schedule.enter_next_stage(state)
+    assert schedule.epochs(state, 20) == 2.0
+    assert schedule.epochs(state, 30) == 4.0
 
 
 def test_reports_evaluations_and_attention_are_due_at_their_intervals(
@@ -251,9 +251,9 @@ def test_reports_evaluations_and_attention_are_due_at_their_intervals(
 ) -> None:
     config = replace(training, log_every=5, evaluate_every=10, attention_every=3)
     schedule = TrainingSchedule(config, [], [10])
-    positions = [Position(step=step) for step in range(1, 13)]
-    assert [p.step for p in positions if schedule.is_report_due(p)] == [5, 10]
-    assert [p.step for p in positions if schedule.is_evaluation_due(p)] == [10]
-    assert [p.step for p in positions if schedule.is_attention_due(p)] == [3, 6, 9, 12]
-    assert not schedule.is_attention_due(Position(step=12, attention_cadence=Cadence(6, 15)))
-    assert not schedule.is_attention_due(Position(step=12, behind=True))
+    states = [TrainerState(step=step) for step in range(1, 13)]
+    assert [p.step for p in states if schedule.is_report_due(p)] == [5, 10]
+    assert [p.step for p in states if schedule.is_evaluation_due(p)] == [10]
+    assert [p.step for p in states if schedule.is_attention_due(p)] == [3, 6, 9, 12]
+    assert not schedule.is_attention_due(TrainerState(step=12, attention_cadence=Cadence(6, 15)))
+    assert not schedule.is_attention_due(TrainerState(step=12, behind=True))

@@ -1,4 +1,4 @@
-"""The position of a run: its state apart from the arrays."""
+"""The state of a run apart from its arrays: updates made, best score, counters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STORED = {
 
 
 @dataclass
-class Position:
+class TrainerState:
     """The state of a run apart from its arrays; a checkpoint stores all of it."""
 
     step: int = 0  # updates made
@@ -71,8 +71,8 @@ class Position:
                     _check_known(Cadence, value)
                     value = Cadence(**value)
                 fields[name] = value
-        _check_known(Position, fields)
-        self.__dict__.update(vars(Position(**fields)))
+        _check_known(TrainerState, fields)
+        self.__dict__.update(vars(TrainerState(**fields)))
 
     def record_score(self, score: float | None) -> bool:
         """Count an evaluation after the last update; return whether its weights are the best.
@@ -87,7 +87,7 @@ class Position:
         return is_best
 
 
-def _check_known(kind: type[Position] | type[Cadence], names: Iterable[str]) -> None:
+def _check_known(kind: type[TrainerState] | type[Cadence], names: Iterable[str]) -> None:
     """Check that a dataclass has all stored fields."""
     unknown = sorted(set(names).difference(each.name for each in dataclasses.fields(kind)))
     if unknown:

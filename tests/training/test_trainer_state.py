@@ -1,0 +1,50 @@
+"""A state is stored whole, and keeps the best score."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.training.cadence import Cadence
+from nmt.training.trainer_state import TrainerState
+
+
+def test_a_checkpoint_gives_back_the_position() -> None:
+    state = TrainerState(step=7, norms=[1.0, 2.0], attention_cadence=Cadence(4, 8), behind=True)
+    assert state.stored()["attention"] == {"interval": 4, "following": 8, "every": 0}
+    assert list(state.stored())[-2:] == ["evaluation", "attention"]  # as released versions store
+    restored = TrainerState(step=99, best_score=3.0)
+    restored.load(state.stored())
+    assert restored == state
+    restored.load({"step": 3})  # an older checkpoint has fewer fields
+    assert restored == TrainerState(step=3, evaluated_step=3)  # whose update counts as evaluated
+
+
+@pytest.mark.parametrize("metadata", [{"step": 3, "new": 1}, {"evaluation": {"new": 1}}])
+def test_a_field_of_a_newer_version_is_named(metadata: dict[str, object]) -> None:
+    state = TrainerState(step=7)
+    with pytest.raises(UserError, match=r"was written by a newer version, which knows new: "):
+        state.load(metadata)
+    assert state == TrainerState(step=7)
+
+
+def test_the_best_score_is_the_first_of_the_highest() -> None:
+    state = TrainerState()
+    bests = []
+    for step, score in enumerate([10.0, 10.0, 9.0, 12.0, None], start=1):
+        state.step = step
+        bests.append(state.record_score(score))
+    assert bests == [True, False, False, True, False]
+    assert (state.best_score, state.best_step, state.evaluations) == (12.0, 4, 5)
+    assert state.since_best == 0
+
+
+def test_without_scores_the_last_weights_are_the_best() -> None:
+    state = TrainerState()
+    for step in (5, 9):
+        state.step = step
+        assert state.record_score(None)
+        assert (state.best_score, state.best_step, state.since_best) == (None, step, 0)
+    assert state.record_score(3.0)  # resumed with more of training.evaluation_sentences
+    assert not state.record_score(None)
+    assert state.best_score == 3.0
