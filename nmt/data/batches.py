@@ -72,7 +72,7 @@ class BatchPlan(ABC):
         self.padding = 1 - tokens_per_epoch / epoch_positions if epoch_positions else 0.0
 
     def batch(self, step: int, shuffle: int = 0, selection: RowSelection | None = None) -> Batch:
-        """Return the batch of a step: see `lay_out` for its arrays.
+        """Return the batch of a step: see `collate` for its arrays.
 
         Args:
             step: from 0, over all epochs.
@@ -88,7 +88,7 @@ class BatchPlan(ABC):
         if self._noise is not None:
             addresses = [(step, shuffle, row) for row in filled.tolist()]
             content = self._noise.change_rows(content, length, addresses)
-        return lay_out((len(indices), length), content)
+        return collate((len(indices), length), content)
 
     @abstractmethod
     def locate(self, step: int, shuffle: int = 0) -> tuple[int, np.ndarray]:
@@ -108,13 +108,13 @@ class BatchPlan(ABC):
         """
 
     def assemble(self, shape_index: int, rows: np.ndarray) -> Batch:
-        """Lay out rows of one shape, followed by empty rows, without noise: see `lay_out`.
+        """Lay out rows of one shape, followed by empty rows, without noise: see `collate`.
 
         Args:
             shape_index: index into `shapes`.
             rows: int [at most R], indices of rows.
         """
-        return lay_out(self.shapes[shape_index], self.read_rows(shape_index, rows))
+        return collate(self.shapes[shape_index], self.read_rows(shape_index, rows))
 
     def in_order(self) -> Iterator[Batch]:
         """Yield every pair once, unshuffled: for validation."""
@@ -130,7 +130,7 @@ class BatchPlan(ABC):
         return shape_index, np.arange(first, min(first + size, self._row_counts[shape_index]))
 
 
-class Batches(BatchPlan):
+class InMemoryBatches(BatchPlan):
     """The training batches of an encoded corpus in memory.
 
     Args:
@@ -202,7 +202,7 @@ def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
     return Side(lengths, sequences.ids[concatenate_ranges(begins, lengths)])
 
 
-def lay_out(shape: tuple[int, int], rows: PackedRows) -> Batch:
+def collate(shape: tuple[int, int], rows: PackedRows) -> Batch:
     """Lay out pairs in rows, followed by empty rows.
 
     The target is shifted here and nowhere else: ``target`` begins with BOS, and

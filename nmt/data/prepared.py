@@ -150,7 +150,7 @@ class PreparedBatches(BatchPlan):
     Args:
         corpus: the prepared corpus.
         repeats: source -> how often an epoch has its pairs; others are left out.
-        positions: per side in one batch, as in `Batches`.
+        positions: per side in one batch, as in `InMemoryBatches`.
         seed: of the shuffles.
         noise: see `BatchPlan`.
     """

@@ -11,7 +11,7 @@ import numpy as np
 from nmt.model.contract import Model
 
 
-def compile_over(
+def compile_with_weights(
     model: Model, function: Callable[..., Any], ranks: tuple[int, ...], *, floats: int = 0
 ) -> Any:
     """Compile a function of int32 arrays followed by float32 scalars.

@@ -233,11 +233,11 @@ class Engine(Protocol):
 
     Attributes:
         max_length: positions, EOS included, of source and target.
-        parallel: batches that are searched at the same time, each in its own thread.
+        workers: threads, each of which searches a batch at the same time.
     """
 
     max_length: int
-    parallel: int
+    workers: int
 
     @property
     def can_align(self) -> bool:

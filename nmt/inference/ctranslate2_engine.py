@@ -69,7 +69,7 @@ class CTranslate2Engine:
     ) -> None:
         import ctranslate2
 
-        self.parallel = threads or cores()
+        self.workers = threads or cores()
         self.quantization = quantization or "as it was written"
         self.max_length = max_length
         self._aligner = aligner or Aligner()
@@ -84,7 +84,7 @@ class CTranslate2Engine:
             self._translator = ctranslate2.Translator(
                 name,
                 files=files,
-                inter_threads=self.parallel,
+                inter_threads=self.workers,
                 intra_threads=1,
                 compute_type=quantization or "default",
             )

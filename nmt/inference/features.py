@@ -141,7 +141,7 @@ def _extract_of_sentence(
     weights = weights[:, segment.context_size :]
     known = np.ones((len(target), len(source)))
     if lexicon is not None:
-        known = lexicon.weigh(source, target)
+        known = lexicon.probabilities(source, target)
     covered = np.minimum(weights[:-1, :-1].sum(0), 1)
     ratio = float(np.log(len(target) / len(source)))
     return np.array(

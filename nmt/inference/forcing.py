@@ -169,7 +169,7 @@ def _in_batches(
                 f"model, got {max(pair_lengths)}"
             )
     results: dict[int, Result] = {}
-    for indices in plan_batches([sum(both) for both in lengths], batch_size, engine.parallel):
+    for indices in plan_batches([sum(both) for both in lengths], batch_size, engine.workers):
         outputs = work(*([side[i] for i in indices] for side in sides))
         results |= zip(indices, outputs, strict=True)
     return [results[i] for i in range(len(lengths))]

@@ -13,7 +13,7 @@ from keras import ops
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.alignment import Aligner
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.inference.contract import FREE, BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.programs import (
     LENGTH_STEP,
@@ -41,13 +41,13 @@ class KerasEngine:
         self._aligner = aligner or Aligner()
         on_tensorflow = keras.config.backend() == "tensorflow"
         on_gpu = bool(gpus())
-        self.parallel = cores() if on_tensorflow and not on_gpu else 1
+        self.workers = cores() if on_tensorflow and not on_gpu else 1
         self.max_length = model.max_length
         self._programs = (
             SteppedPrograms(model) if on_tensorflow else OneCallPrograms(model, on_gpu=on_gpu)
         )
-        self._attention = compile_over(model, self._weights, (2, 2))
-        self._scores = compile_over(model, self._log_probs, (2, 2, 2))
+        self._attention = compile_with_weights(model, self._weights, (2, 2))
+        self._scores = compile_with_weights(model, self._log_probs, (2, 2, 2))
         self._cache: dict[Any, Any] = {}
 
     @property

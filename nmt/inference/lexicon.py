@@ -95,7 +95,7 @@ class Lexicon:
                 layer=-1 if self.layer is None else self.layer,
             )
 
-    def weigh(self, source: np.ndarray, target: np.ndarray) -> NDArray[np.float64]:
+    def probabilities(self, source: np.ndarray, target: np.ndarray) -> NDArray[np.float64]:
         """Return the probability of each target token given each source token: [T, S].
 
         A target token that the lexicon does not know, such as the byte of a rare letter, is a copy

@@ -105,7 +105,7 @@ def load_engines(
                 raise
             reason = f": {error}"
         else:
-            log(f"engine: CTranslate2, {engine.quantization}, {engine.parallel} threads")
+            log(f"engine: CTranslate2, {engine.quantization}, {engine.workers} threads")
             return Engines(engine, load_keras_engine if name == "auto" else None)
     _refuse_quantization(quantization, f"this run is searched by Keras{reason}")
     log(f"engine: Keras{reason}")

@@ -192,13 +192,13 @@ class Normalizer:
 
     def _has_learned(self, kind: str, mark: str) -> bool:
         """Whether a model has learned a kind of mark; if unknown, whether it may."""
-        return self.has_pieces(mark) if self._words is None else self._words.teaches(kind)
+        return self.has_pieces(mark) if self._words is None else self._words.has_learned(kind)
 
     def _has_learned_dash(self, dash: str) -> bool:
         """Whether a model has learned dashes; if they were not counted, by its pieces."""
         if self._words is None or DASH not in self._words.signs:
             return dash != "-" and self.has_pieces(dash)
-        return self._words.teaches(DASH)
+        return self._words.has_learned(DASH)
 
     def _substitute(self, match: re.Match[str], text: str) -> str:
         sign = match[0].strip()

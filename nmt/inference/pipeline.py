@@ -104,7 +104,7 @@ class Pipeline:
         """Yield the translations of each chunk of texts: see `Translator.stream`."""
         plan = self._plan(request)
         started: deque[Pending] = deque()
-        pool = ThreadPoolExecutor(plan.engine.parallel)
+        pool = ThreadPoolExecutor(plan.engine.workers)
         try:
             # An empty chunk, such as the one added at the end, waits for all that were started.
             for texts in chain(chunks, [[]]):
@@ -124,7 +124,7 @@ class Pipeline:
         The translation of a segment begins with its prefix, not with that of the request.
         """
         plan = self._plan(request)
-        with ThreadPoolExecutor(plan.engine.parallel) as pool:
+        with ThreadPoolExecutor(plan.engine.workers) as pool:
             return self._start_segments(segments, plan, pool)()
 
     def join(
@@ -267,7 +267,7 @@ class Pipeline:
             for batch in plan_batches(
                 [len(segments[i].ids) for i in indices],
                 limit_batch(self._decoding.batch_size, width),
-                plan.engine.parallel,
+                plan.engine.workers,
             )
         ]
 

@@ -11,7 +11,7 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.beam_search import BeamSearch
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.inference.contract import FREE, SUPPRESSED, BeamOptions, SearchParameters, StaticOptions
 from nmt.inference.greedy import Greedy, Sample
 from nmt.inference.search import Algorithm, Constraints, HypothesisTensors, run
@@ -79,7 +79,7 @@ class OneCallPrograms:
             )
             return tuple(run(algorithm, state, constraints, max_length=max_length))
 
-        return compile_over(self._model, search, (2, 1, 2, 1, 1, 0, 0), floats=4)
+        return compile_with_weights(self._model, search, (2, 1, 2, 1, 1, 0, 0), floats=4)
 
 
 class SteppedPrograms:

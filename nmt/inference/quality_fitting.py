@@ -271,8 +271,8 @@ def translate_and_score(
         for i, sample in zip(indices, _observe_batch(translator, batch, lexicon), strict=True):
             samples[i] = sample
 
-    with ThreadPoolExecutor(engine.parallel) as pool:
-        list(pool.map(work, plan_batches(lengths, translator.decoding.batch_size, engine.parallel)))
+    with ThreadPoolExecutor(engine.workers) as pool:
+        list(pool.map(work, plan_batches(lengths, translator.decoding.batch_size, engine.workers)))
     return [sample for sample in samples if sample is not None]
 
 

@@ -143,9 +143,9 @@ class SentenceReader:
         if self._words is not None:
             if case is not LetterCase.ORDINARY:
                 spans = self._find_kept(text)
-            _, _, stays = self._find_terms(text, spans)
+            _, _, protected = self._find_terms(text, spans)
             is_ordinary = case is LetterCase.ORDINARY
-            text = self._words.correct(text, stays, accents_only=not is_ordinary)
+            text = self._words.correct(text, protected, accents_only=not is_ordinary)
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
         slotted = self.insert_slots(text, spans)
         if case is not LetterCase.ORDINARY and len(text) == len(given):
@@ -165,10 +165,10 @@ class SentenceReader:
             keeps_terms: whether terms that are not translated are kept spans although the model
                 knows their words: where their letter case is lost otherwise.
         """
-        spans, terms, stays = self._find_terms(text, self._find_kept(text))
-        unencodable = self._find_unencodable(text, stays)
+        spans, terms, protected = self._find_terms(text, self._find_kept(text))
+        unencodable = self._find_unencodable(text, protected)
         if self._words is not None and self._keeps_names:
-            spans += self._words.find_names(text, [*stays, *unencodable])
+            spans += self._words.find_names(text, [*protected, *unencodable])
         for begin, end, term, _ in terms:
             if term.is_kept and (keeps_terms or not self._is_known(term.source)):
                 spans.append((begin, end))
@@ -200,8 +200,8 @@ class SentenceReader:
 
         return sorted([*_join_ranges(text, add_units(text, spans, is_read)), *dates])
 
-    def _find_unencodable(self, text: str, stays: Sequence[Span]) -> list[Span]:
-        """Return symbols, and words most of whose letters are read as bytes, outside of ``stays``.
+    def _find_unencodable(self, text: str, protected: Sequence[Span]) -> list[Span]:
+        """Return symbols, and words most of whose letters are read as bytes, but for ``protected``.
 
         Those with nothing but a space between them are one. Abbreviations that a symbol touches
         belong to it, as in AT&T.
@@ -209,7 +209,7 @@ class SentenceReader:
         signs = self._normalizer.list_unencodable(text)
         if not signs or not self._slots:
             return []
-        overlaps = make_overlap_test(stays)
+        overlaps = make_overlap_test(protected)
         found: list[Span] = []
         for begin, end in find_words(text):
             word = text[begin:end]
@@ -274,15 +274,15 @@ class SentenceReader:
                 in_target = Counter(target[begin:end] for begin, end in find_spans(target))
                 if match.term.is_kept or not values <= in_target:
                     dropped.update(shared)
-        stays = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
+        protected = [*(span for span in spans if span not in inside), *(each[:2] for each in terms)]
         kept = [span for span in spans if span not in dropped]
-        return kept, terms, self._add_short_forms(text, stays)
+        return kept, terms, self._add_short_forms(text, protected)
 
-    def _add_short_forms(self, text: str, stays: Sequence[Span]) -> list[Span]:
+    def _add_short_forms(self, text: str, protected: Sequence[Span]) -> list[Span]:
         """Return characters of a text that stay, with the short forms outside of them."""
-        overlaps = make_overlap_test(stays)
+        overlaps = make_overlap_test(protected)
         found = ((each.begin, each.end) for each in self._normalizer.find_short_forms(text))
-        return [*stays, *(each for each in found if not overlaps(*each))]
+        return [*protected, *(each for each in found if not overlaps(*each))]
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:
@@ -324,6 +324,6 @@ def _list_unlearned_brackets(normalizer: Normalizer, words: SourceWords | None) 
         if not (has_apostrophes and sign in "'‘")
         and (
             not (normalizer.has_pieces(sign) and normalizer.has_pieces(closing))
-            or (words is not None and not words.teaches(sign))
+            or (words is not None and not words.has_learned(sign))
         )
     )

@@ -87,7 +87,7 @@ class Slashes:
     def __init__(self, language: str, words: SourceWords | None) -> None:
         self._counts = words.counts if words else {}
         self._language = None
-        if words is not None and not words.teaches(SLASH):
+        if words is not None and not words.has_learned(SLASH):
             self._language = _LANGUAGES.get(primary_subtag(language))
         self._reads_neutral = primary_subtag(language) in _NEUTRAL_LANGUAGES
 

@@ -126,7 +126,7 @@ class SourceWords:
         lines = (f"{word}\t{count}\n" for word, count in items)
         (folder / WORDS_FILE).write_text("".join(lines), encoding="utf-8")
 
-    def teaches(self, sign: str) -> bool:
+    def has_learned(self, sign: str) -> bool:
         """Whether enough sources have a sign for a model to learn its translation."""
         return self.signs.get(sign, 0) >= _LEARNED
 

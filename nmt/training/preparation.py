@@ -13,7 +13,7 @@ from rich.console import Console
 from nmt.config import Config
 from nmt.config.data import list_reserved, list_tags
 from nmt.config.sources import source_key
-from nmt.data.batches import Batches, BatchPlan
+from nmt.data.batches import BatchPlan, InMemoryBatches
 from nmt.data.caching import cached_folder, digest_texts
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
@@ -200,7 +200,7 @@ def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
     return batches
 
 
-def plan_dev(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
+def plan_dev(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> InMemoryBatches | None:
     """Encode the dev split and plan its batches; None if no pair fits into a row."""
     pairs = _fit_contexts(config, corpus.dev, tokenizer)
     batches = _plan_batches(config, encode_pairs(pairs, tokenizer))
@@ -215,9 +215,11 @@ def _fit_contexts(config: Config, pairs: Sequence[Pair], tokenizer: Tokenizer) -
     return fit_contexts(pairs, tokenizer, max_tokens, list_tags(config.data))
 
 
-def _plan_batches(config: Config, encoded: EncodedCorpus, noise: RowNoise | None = None) -> Batches:
+def _plan_batches(
+    config: Config, encoded: EncodedCorpus, noise: RowNoise | None = None
+) -> InMemoryBatches:
     training = config.training
-    return Batches(
+    return InMemoryBatches(
         encoded,
         row_lengths=training.row_lengths,
         positions=training.positions_per_update,

@@ -162,7 +162,7 @@ def link_words(
     columns, rows = (assign_to_words(side.spans(text), spans) for side, text, spans in sides)
     if (len(rows), len(columns)) != (len(target_ids), len(source_ids)):
         return
-    weights = lexicon.weigh(source_ids, target_ids)
+    weights = lexicon.probabilities(source_ids, target_ids)
     means = (rows / np.maximum(rows.sum(0), 1e-9)).T @ weights
     by_word = means @ (columns / np.maximum(columns.sum(0), 1e-9))  # [target words, source words]
     for column, (begin, end) in enumerate(words[0]):

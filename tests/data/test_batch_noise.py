@@ -9,7 +9,7 @@ import pytest
 
 from nmt.config import TokenizerConfig
 from nmt.config.noise import NoiseConfig
-from nmt.data.batches import Batch, Batches
+from nmt.data.batches import Batch, InMemoryBatches
 from nmt.data.encoded import EncodedCorpus, encode_pairs
 from nmt.data.noise import BatchNoise, PackedPair, count_tokens
 from nmt.data.splitting import Pair
@@ -41,8 +41,8 @@ def make_noise(tokenizer: SentencePieceTokenizer, seed: int = 1, **rates: float)
     return BatchNoise(CLEAN | rates, tokenizer, ("es", "en"), ["<2en>"], seed)
 
 
-def plan(corpus: EncodedCorpus, noise: BatchNoise | None, length: int = 64) -> Batches:
-    return Batches(corpus, row_lengths=[length], positions=256, seed=3, noise=noise)
+def plan(corpus: EncodedCorpus, noise: BatchNoise | None, length: int = 64) -> InMemoryBatches:
+    return InMemoryBatches(corpus, row_lengths=[length], positions=256, seed=3, noise=noise)
 
 
 def read(batch: Batch, tokenizer: SentencePieceTokenizer) -> list[tuple[str, str]]:
@@ -59,7 +59,9 @@ def read(batch: Batch, tokenizer: SentencePieceTokenizer) -> list[tuple[str, str
     return pairs
 
 
-def read_epoch(batches: Batches, tokenizer: SentencePieceTokenizer) -> list[tuple[str, str]]:
+def read_epoch(
+    batches: InMemoryBatches, tokenizer: SentencePieceTokenizer
+) -> list[tuple[str, str]]:
     return [
         pair
         for step in range(batches.steps_per_epoch)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.data.batches import Batch, Batches
+from nmt.data.batches import Batch, InMemoryBatches
 from nmt.data.encoded import EncodedCorpus, Sequences
 
 BOS, EOS = 1, 2
@@ -92,7 +92,7 @@ def unpack(batch: Batch) -> list[PairIds]:
     return pairs
 
 
-def epoch_of(batches: Batches, epoch: int, shuffle: int = 0) -> list[Batch]:
+def epoch_of(batches: InMemoryBatches, epoch: int, shuffle: int = 0) -> list[Batch]:
     steps = batches.steps_per_epoch
     return [batches.batch(step, shuffle) for step in range(epoch * steps, (epoch + 1) * steps)]
 
@@ -113,7 +113,7 @@ def same(first: Batch, second: Batch) -> bool:
 
 def test_three_pairs_in_one_row() -> None:
     corpus = corpus_of([([10], [20]), ([11], [21, 22]), ([12, 13], [23])])
-    batches = Batches(corpus, row_lengths=[8], positions=16, seed=0)
+    batches = InMemoryBatches(corpus, row_lengths=[8], positions=16, seed=0)
 
     assert batches.shapes == [(2, 8)]
     assert batches.steps_per_epoch == 1
@@ -138,7 +138,7 @@ def test_three_pairs_in_one_row() -> None:
 
 def test_every_pair_once_per_epoch_in_every_shape() -> None:
     pairs = pairs_of_lengths([*natural_lengths(300), (30, 2), (2, 30), (63, 63), (15, 15)])
-    batches = Batches(corpus_of(pairs), row_lengths=[64, 16, 32], positions=256, seed=5)
+    batches = InMemoryBatches(corpus_of(pairs), row_lengths=[64, 16, 32], positions=256, seed=5)
 
     assert [length for _, length in batches.shapes] == [16, 32, 64]
     assert batches.pairs == len(pairs)
@@ -152,7 +152,7 @@ def test_every_pair_once_per_epoch_in_every_shape() -> None:
 def test_a_row_is_no_longer_than_its_longest_pair_needs() -> None:
     """Rows of a length hold a pair that fits none of the shorter rows."""
     pairs = pairs_of_lengths(natural_lengths(300))
-    batches = Batches(corpus_of(pairs), row_lengths=[16, 32, 64], positions=64, seed=0)
+    batches = InMemoryBatches(corpus_of(pairs), row_lengths=[16, 32, 64], positions=64, seed=0)
     shorter = {16: 0, 32: 16, 64: 32}
     for batch in batches.in_order():
         length = batch["source"].shape[1]
@@ -165,12 +165,12 @@ def test_a_row_is_no_longer_than_its_longest_pair_needs() -> None:
 def test_a_batch_depends_on_its_step_alone() -> None:
     pairs = pairs_of_lengths(natural_lengths(200))
     make = {"row_lengths": [32, 64], "positions": 192, "seed": 3}
-    ascending = Batches(corpus_of(pairs), **make)  # type: ignore[arg-type]
+    ascending = InMemoryBatches(corpus_of(pairs), **make)  # type: ignore[arg-type]
     steps = 3 * ascending.steps_per_epoch
     assert steps > 20
     expected = [ascending.batch(step) for step in range(steps)]
 
-    jumping = Batches(corpus_of(pairs), **make)  # type: ignore[arg-type]
+    jumping = InMemoryBatches(corpus_of(pairs), **make)  # type: ignore[arg-type]
     for step in np.random.default_rng(0).permutation(steps):
         assert_equal(jumping.batch(int(step)), expected[step])
     list(jumping.in_order())
@@ -178,13 +178,13 @@ def test_a_batch_depends_on_its_step_alone() -> None:
         assert_equal(jumping.batch(step), expected[step])
     # A fresh instance, asked for a late step first: what resuming does.
     assert_equal(
-        Batches(corpus_of(pairs), **make).batch(steps - 1),  # type: ignore[arg-type]
+        InMemoryBatches(corpus_of(pairs), **make).batch(steps - 1),  # type: ignore[arg-type]
         expected[-1],
     )
 
 
 def test_what_is_done_to_a_batch_stays_with_it() -> None:
-    batches = Batches(
+    batches = InMemoryBatches(
         corpus_of(pairs_of_lengths([(3, 4)] * 9)), row_lengths=[8], positions=8, seed=0
     )
     first = batches.batch(0)
@@ -195,7 +195,7 @@ def test_what_is_done_to_a_batch_stays_with_it() -> None:
 
 
 def test_the_step_may_be_a_numpy_integer() -> None:
-    batches = Batches(
+    batches = InMemoryBatches(
         corpus_of(pairs_of_lengths([(3, 4)] * 9)), row_lengths=[8], positions=8, seed=0
     )
     assert_equal(batches.batch(np.int64(11)), batches.batch(11))  # type: ignore[arg-type]
@@ -203,8 +203,8 @@ def test_the_step_may_be_a_numpy_integer() -> None:
 
 def test_epochs_seeds_and_orders_differ() -> None:
     corpus = corpus_of(pairs_of_lengths(natural_lengths(400)))
-    batches = Batches(corpus, row_lengths=[64], positions=128, seed=1)
-    other_seed = Batches(corpus, row_lengths=[64], positions=128, seed=2)
+    batches = InMemoryBatches(corpus, row_lengths=[64], positions=128, seed=1)
+    other_seed = InMemoryBatches(corpus, row_lengths=[64], positions=128, seed=2)
     epochs = [epoch_of(batches, epoch) for epoch in (0, 1, 2)]
     orders = [*epochs, epoch_of(other_seed, 0), epoch_of(batches, 0, 1), epoch_of(batches, 0, 2)]
     for i, batches_of_order in enumerate(orders):
@@ -227,7 +227,7 @@ def test_epochs_seeds_and_orders_differ() -> None:
 )
 def test_rows_of_a_batch(tokens: int, rows: int) -> None:
     pairs = pairs_of_lengths([(20, 20)] * 100)
-    batches = Batches(corpus_of(pairs), row_lengths=[64], positions=tokens, seed=0)
+    batches = InMemoryBatches(corpus_of(pairs), row_lengths=[64], positions=tokens, seed=0)
     assert batches.shapes == [(rows, 64)]
     epoch = epoch_of(batches, 0)
     assert all(batch["source"].shape == (rows, 64) for batch in epoch)
@@ -238,7 +238,7 @@ def test_rows_of_a_batch(tokens: int, rows: int) -> None:
 
 def test_pairs_too_long_are_left_out_and_counted() -> None:
     pairs = pairs_of_lengths([(15, 15), (16, 3), (3, 16), (40, 40), (3, 15), (15, 3), (1, 1)])
-    batches = Batches(corpus_of(pairs), row_lengths=[8, 16], positions=32, seed=0)
+    batches = InMemoryBatches(corpus_of(pairs), row_lengths=[8, 16], positions=32, seed=0)
     # With EOS a side of 15 tokens fills a row of 16, and one of 16 does not fit.
     assert batches.skipped == 3
     assert batches.pairs == 4
@@ -249,7 +249,7 @@ def test_pairs_too_long_are_left_out_and_counted() -> None:
 
 def test_a_corpus_of_long_pairs_gives_no_batch() -> None:
     for lengths in ([(20, 20)], []):
-        batches = Batches(
+        batches = InMemoryBatches(
             corpus_of(pairs_of_lengths(lengths)), row_lengths=[16], positions=16, seed=0
         )
         assert batches.pairs == 0
@@ -262,7 +262,7 @@ def test_a_corpus_of_long_pairs_gives_no_batch() -> None:
 
 @pytest.mark.parametrize("row_lengths", [[64], [16, 64], [16, 32, 64]])
 def test_padding_is_the_share_that_is_counted(row_lengths: list[int]) -> None:
-    batches = Batches(
+    batches = InMemoryBatches(
         corpus_of(pairs_of_lengths(natural_lengths(150))),
         row_lengths=row_lengths,
         positions=256,
@@ -280,7 +280,7 @@ def test_in_order_gives_every_pair_once_whatever_the_seed() -> None:
     pairs = pairs_of_lengths(natural_lengths(200))
     corpus = corpus_of(pairs)
     first, second = (
-        Batches(corpus, row_lengths=[16, 64], positions=256, seed=seed) for seed in (1, 2)
+        InMemoryBatches(corpus, row_lengths=[16, 64], positions=256, seed=seed) for seed in (1, 2)
     )
     batches = list(first.in_order())
     assert len(batches) == first.steps_per_epoch
@@ -291,7 +291,7 @@ def test_in_order_gives_every_pair_once_whatever_the_seed() -> None:
 
 def test_equal_rows_need_no_padding() -> None:
     """Four pairs of (7 + end, 7 + end) fill a row of 32, on both sides, to the last position."""
-    batches = Batches(
+    batches = InMemoryBatches(
         corpus_of(pairs_of_lengths([(7, 7)] * 40)), row_lengths=[32], positions=64, seed=0
     )
     assert batches.padding == 0
@@ -299,7 +299,7 @@ def test_equal_rows_need_no_padding() -> None:
 
 
 def test_natural_lengths_leave_little_padding() -> None:
-    batches = Batches(
+    batches = InMemoryBatches(
         corpus_of(pairs_of_lengths(natural_lengths(4000))), row_lengths=[64], positions=768, seed=0
     )
     assert batches.skipped == 0
@@ -322,7 +322,9 @@ def test_nothing_is_lost_and_nothing_overlaps(
     epoch: int,
 ) -> None:
     pairs = pairs_of_lengths(lengths)
-    batches = Batches(corpus_of(pairs), row_lengths=row_lengths, positions=tokens, seed=seed)
+    batches = InMemoryBatches(
+        corpus_of(pairs), row_lengths=row_lengths, positions=tokens, seed=seed
+    )
     fitting = [pair for pair in pairs if max(map(len, pair)) + 1 <= max(row_lengths)]
     assert batches.pairs == len(fitting)
     assert batches.skipped == len(pairs) - len(fitting)
@@ -336,7 +338,7 @@ def test_nothing_is_lost_and_nothing_overlaps(
 def test_some_rows_are_those_of_the_whole_batch(chosen: list[int]) -> None:
     """Of the last batch of an epoch, too, which has fewer; what follows them is empty."""
     corpus = corpus_of(pairs_of_lengths(natural_lengths(20)))
-    batches = Batches(corpus, row_lengths=[16, 32], positions=128, seed=3)
+    batches = InMemoryBatches(corpus, row_lengths=[16, 32], positions=128, seed=3)
     for step in range(batches.steps_per_epoch):
         complete = batches.batch(step, shuffle=1)
         rows = len(complete["labels"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt.data.batches import Batches, lay_out
+from nmt.data.batches import InMemoryBatches, collate
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.data.packing import pack
 from nmt.data.records import map_records, read_records, type_of_ids, write_records
@@ -32,7 +32,7 @@ def test_batches_are_those_of_memory(tmp_path: Path, vocabulary_size: int, weigh
     dtype = type_of_ids(vocabulary_size)
     tokens = write_records(tmp_path / "rows.bin", corpus, packed, dtype)
 
-    batches = Batches(corpus, row_lengths=lengths, positions=128, seed=0)
+    batches = InMemoryBatches(corpus, row_lengths=lengths, positions=128, seed=0)
     assert tokens == batches.tokens_per_epoch
     assert dtype == (np.uint16 if vocabulary_size == 65_536 else np.int32)
     begins, records = map_records(tmp_path / "rows.bin", sum(map(len, packed)), dtype)
@@ -45,7 +45,7 @@ def test_batches_are_those_of_memory(tmp_path: Path, vocabulary_size: int, weigh
             cut = [records[begins[first + i] : begins[first + i + 1]] for i in chosen]
             sizes = np.array([len(record) for record in cut])
             parts = read_records(np.concatenate(cut), np.cumsum(sizes) - sizes, has_weights=weighed)
-            batch = lay_out(batches.shapes[shape], parts)
+            batch = collate(batches.shapes[shape], parts)
             expected = batches.assemble(shape, chosen)
             assert batch.keys() == expected.keys()
             for name, array in expected.items():

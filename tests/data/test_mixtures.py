@@ -11,7 +11,7 @@ from test_sources import Pairs, as_pairs, load, numbered, source
 
 from nmt.config.data import StageConfig
 from nmt.config.sources import SourceConfig
-from nmt.data.batches import Batches
+from nmt.data.batches import InMemoryBatches
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.data.mixture import (
@@ -213,8 +213,10 @@ def test_weights_stand_over_the_labels_of_their_pair() -> None:
     ids = [np.arange(4, 4 + n, dtype=np.int32) for n in (3, 2, 5)]
     sides = Sequences.of(ids)
     weights = np.array([0.5, 2.0, 3.0], np.float32)
-    plain = Batches(EncodedCorpus(sides, sides), row_lengths=[8], positions=16, seed=1)
-    batches = Batches(EncodedCorpus(sides, sides, weights), row_lengths=[8], positions=16, seed=1)
+    plain = InMemoryBatches(EncodedCorpus(sides, sides), row_lengths=[8], positions=16, seed=1)
+    batches = InMemoryBatches(
+        EncodedCorpus(sides, sides, weights), row_lengths=[8], positions=16, seed=1
+    )
     batch, expected = batches.batch(0), plain.batch(0)
     assert batch.keys() - expected.keys() == {"weights"}
     for name, array in expected.items():

@@ -9,7 +9,7 @@ import pytest
 
 from nmt.config import TokenizerConfig
 from nmt.config.noise import NoiseConfig
-from nmt.data.batches import Batches
+from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import encode_pairs
 from nmt.data.noise import BatchNoise
 from nmt.data.noise_workers import NoiseWorkers
@@ -44,7 +44,7 @@ def test_batches_are_those_of_one_process(
     corpus = encode_pairs(PAIRS, tokenizer)
     corpus.weights = weights
     alone, shared, clean = (
-        Batches(corpus, row_lengths=[64], positions=256, seed=3, noise=changes)  # 4 rows
+        InMemoryBatches(corpus, row_lengths=[64], positions=256, seed=3, noise=changes)  # 4 rows
         for changes in (noise, NoiseWorkers(noise, count), None)
     )
     for step in range(alone.steps_per_epoch):
@@ -62,7 +62,7 @@ def test_batches_are_those_of_one_process(
 def test_a_process_that_has_ended_is_an_error() -> None:
     tokenizer, noise = make_noise("unigram")
     workers = NoiseWorkers(noise, 2)
-    batches = Batches(
+    batches = InMemoryBatches(
         encode_pairs(PAIRS, tokenizer), row_lengths=[64], positions=256, seed=3, noise=workers
     )
     batches.batch(0)
@@ -75,7 +75,7 @@ def test_a_process_that_has_ended_is_an_error() -> None:
 def test_processes_end_with_the_object() -> None:
     tokenizer, noise = make_noise("unigram")
     workers = NoiseWorkers(noise, 2)
-    Batches(
+    InMemoryBatches(
         encode_pairs(PAIRS, tokenizer), row_lengths=[64], positions=256, seed=3, noise=workers
     ).batch(0)
     processes = list(workers._workers)

@@ -61,7 +61,7 @@ class Table:
     """An engine that searches the probabilities of `FOLLOWING` exhaustively."""
 
     max_length = 16
-    parallel = 1
+    workers = 1
     keras_engine = None
     can_align = True
 

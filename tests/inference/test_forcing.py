@@ -21,7 +21,7 @@ class Recording:
     """An engine that keeps what it scores."""
 
     max_length = 64
-    parallel = 1
+    workers = 1
 
     def __init__(self) -> None:
         self.pairs: list[tuple[list[int], list[int]]] = []

@@ -38,7 +38,7 @@ class Rewriting:
     """An engine whose outputs are its sources, rewritten; it aligns words in reverse order."""
 
     max_length = 64
-    parallel = 1
+    workers = 1
     keras_engine = None
     can_align = True
 

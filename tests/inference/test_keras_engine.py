@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference import keras_engine
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.inference.contract import FREE, BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.keras_engine import KerasEngine, sampling_keys
 from nmt.inference.programs import make_algorithm, search_in_graph, start_state
@@ -241,7 +241,7 @@ def test_the_engine_finds_the_best_of_all_outputs_of_a_decoder(
 @pytest.mark.parametrize("size", [1, WIDE])
 def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, size: int) -> None:
     beam = BeamOptions(size, 0.6, n_best=min(size, 3))
-    fast = compile_over(
+    fast = compile_with_weights(
         WALK,
         lambda source, limits: tuple(search_in_graph(WALK, source, limits, beam, ROOM)),
         (2, 1),
@@ -269,7 +269,7 @@ def test_no_ngram_occurs_twice_and_its_length_is_an_input() -> None:
     for n in (1, 2, 3, 5):
         beam = BeamOptions(WIDE, 0.6, n_best=WIDE, no_repeat_ngram=n)
         outputs = engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
-        fast = compile_over(
+        fast = compile_with_weights(
             WALK,
             lambda source, limits, beam=beam: search_in_graph(WALK, source, limits, beam, ROOM),
             (2, 1),
@@ -301,7 +301,7 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
             algorithm, state, Constraints(limits, free, sampling.parameters), max_length=ROOM
         )
 
-    at_once = compile_over(WALK, draw, (2, 1, 1))(padded(), LIMITS, KEYS)
+    at_once = compile_with_weights(WALK, draw, (2, 1, 1))(padded(), LIMITS, KEYS)
     for row, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
         everything = dict(WALK.everything(with_end(source), limit))
         assert sum(map(math.exp, everything.values())) < 1  # the rest is padding and BOS

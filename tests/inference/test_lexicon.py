@@ -25,18 +25,18 @@ def translated_pairs(seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]
 def test_tokens_are_paired_whatever_their_order() -> None:
     learned = Lexicon.train(*translated_pairs())
     source, target = np.array([5, 9, 2]), np.array([109, 99, 105, 2])
-    weights = learned.weigh(source, target)
+    weights = learned.probabilities(source, target)
     assert weights.shape == (4, 3)
     assert weights.argmax(1).tolist() == [1, 2, 0, 2]
     assert weights[0, 1] > 0.8
     # Targets of one source token, EOS included, are a distribution.
-    everything = learned.weigh(np.array([5]), np.array([2, *range(99, 130)]))
+    everything = learned.probabilities(np.array([5]), np.array([2, *range(99, 130)]))
     assert 0.9 < everything.sum() <= 1 + 1e-6
 
 
 def test_an_unknown_target_token_is_a_copy() -> None:
     learned = Lexicon.train(*translated_pairs())
-    weights = learned.weigh(np.array([5, 77, 6]), np.array([77, 78]))
+    weights = learned.probabilities(np.array([5, 77, 6]), np.array([77, 78]))
     np.testing.assert_array_equal(weights, [[0, 1, 0], [0, 0, 0]])
 
 
@@ -46,10 +46,10 @@ def test_a_sample_of_many_pairs_is_read(monkeypatch: pytest.MonkeyPatch) -> None
     learned = Lexicon.train(sources, targets)
     same = Lexicon.train(sources, targets)
     ids = np.arange(4, 30)
-    weights = learned.weigh(ids, ids + 100)
+    weights = learned.probabilities(ids, ids + 100)
     assert (weights.argmax(1) == np.arange(len(ids))).all()
-    np.testing.assert_array_equal(weights, same.weigh(ids, ids + 100))
-    other = Lexicon.train(sources, targets, seed=2).weigh(ids, ids + 100)
+    np.testing.assert_array_equal(weights, same.probabilities(ids, ids + 100))
+    other = Lexicon.train(sources, targets, seed=2).probabilities(ids, ids + 100)
     assert (weights != other).any()
 
 
@@ -79,7 +79,7 @@ def test_a_file_keeps_it(tmp_path: Path, layer: int | None) -> None:
     assert loaded is not None
     assert loaded.layer == layer
     ids = np.arange(200)
-    np.testing.assert_array_equal(loaded.weigh(ids, ids), learned.weigh(ids, ids))
+    np.testing.assert_array_equal(loaded.probabilities(ids, ids), learned.probabilities(ids, ids))
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

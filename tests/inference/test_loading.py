@@ -39,7 +39,7 @@ def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
 ) -> None:
     log_lines: list[str] = []
     translator = Translator.load(parrot_run, log=log_lines.append)
-    assert log_lines == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
+    assert log_lines == [f"engine: CTranslate2, float32, {translator.engine.workers} threads"]
     assert translator.engine.keras_engine is None
     assert (parrot_run / "checkpoints" / CONVERTED_FILE).is_file()
     with_keras = fast.with_keras_engine()

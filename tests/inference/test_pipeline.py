@@ -35,7 +35,7 @@ class Foreign:
     """An engine without Keras, which only searches, without a coverage penalty."""
 
     max_length = 64
-    parallel = 1
+    workers = 1
     keras_engine: KerasEngine | None = None
     can_align = True
 
@@ -60,7 +60,7 @@ class Foreign:
 class Meeting(Foreign):
     """An engine whose batches wait for each other: it answers if two are searched at once."""
 
-    parallel = 2
+    workers = 2
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(2, timeout=20)
@@ -177,7 +177,7 @@ class Writer(KerasEngine):
     """Writes the same ids, whatever it is asked for."""
 
     max_length = 64
-    parallel = 1
+    workers = 1
 
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids = tuple(ids)

@@ -200,7 +200,9 @@ def test_a_prepared_corpus_gives_a_lexicon(tiny_run: Path, tmp_path: Path) -> No
     tokenizer = corpus.load_tokenizer()
     [sources], [targets] = tokenizer.encode([*words][:1]), tokenizer.target.encode(["red"])
     others = np.concatenate(tokenizer.target.encode([*words.values()][1:]))
-    assert lexicon.weigh(sources, targets).max() > lexicon.weigh(sources, others).max()
+    assert (
+        lexicon.probabilities(sources, targets).max() > lexicon.probabilities(sources, others).max()
+    )
 
 
 def test_no_words_are_ranked_where_translations_are_empty(model: QualityModel) -> None:

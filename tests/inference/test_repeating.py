@@ -31,7 +31,7 @@ class Looping:
     """An engine whose outputs loop for some sources, and for stubborn ones even with 3."""
 
     max_length = 64
-    parallel = 1
+    workers = 1
     keras_engine: KerasEngine | None = None
     can_align = True
 

@@ -30,7 +30,7 @@ from search_steps import (
 )
 
 from nmt.inference.beam_search import BeamSearch
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.inference.contract import FREE, SearchParameters
 from nmt.inference.greedy import Greedy
 from nmt.inference.search import (
@@ -279,9 +279,9 @@ def compiled_search(size: int) -> Callable[..., HypothesisTensors]:
         return search(source, limits, size)
 
     if size:
-        fast = compile_over(tiny(), beam, (2, 1))
+        fast = compile_with_weights(tiny(), beam, (2, 1))
         return lambda source, limits: HypothesisTensors(*fast(source, limits))
-    with_room = compile_over(tiny(), greedy, (2, 1, 1))
+    with_room = compile_with_weights(tiny(), greedy, (2, 1, 1))
     return lambda source, limits: HypothesisTensors(*with_room(source, limits, np.arange(LENGTH)))
 
 
@@ -335,7 +335,7 @@ def test_any_function_of_the_model_is_compiled_for_any_shape() -> None:
     def scale(source: Any, target: Any, scale: Any) -> Any:
         return {"out": model({"source": source, "target": target}) * scale}
 
-    fast = compile_over(model, scale, (2, 2), floats=1)
+    fast = compile_with_weights(model, scale, (2, 2), floats=1)
     expected = ops.convert_to_numpy(model({"source": SOURCE, "target": target}))
     outputs = fast(SOURCE.astype(np.int64), target, 0.5)  # other integers are cast
     assert list(outputs) == ["out"]

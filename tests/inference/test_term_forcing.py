@@ -56,7 +56,7 @@ class WordByWord:
     """
 
     max_length = 64
-    parallel = 1
+    workers = 1
     keras_engine = None
     can_align = True
 

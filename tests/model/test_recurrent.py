@@ -18,7 +18,7 @@ from test_recurrent_attention import part, read_by_hand
 from test_recurrent_layers import automatically, run_by_hand, step_by_hand
 from test_transformer import compiled, logits_and_gradients, randomised, stepper
 
-from nmt.data.batches import Batches
+from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.inference.contract import BeamOptions
 from nmt.inference.keras_engine import KerasEngine
@@ -373,7 +373,7 @@ def training(*overrides: str) -> Any:
 
 
 def test_repeated_steps_lower_the_loss() -> None:
-    rows = Batches(corpus(20, 7, 5), row_lengths=[8], positions=16, seed=1)
+    rows = InMemoryBatches(corpus(20, 7, 5), row_lengths=[8], positions=16, seed=1)
     model = randomised(Recurrent(RecurrentSizes(**RECURRENT | {"dropout": 0.1}), name="recurrent"))
     step = make_step(model, training("training.clip_norm=1"), seed=1)
     batch = rows.batch(0)
@@ -387,7 +387,7 @@ def test_repeated_steps_lower_the_loss() -> None:
 @pytest.mark.slow
 @each_variant
 def test_digits_are_learnt_backwards(variant: str) -> None:
-    rows = Batches(corpus(8000, 10, 9), row_lengths=[32], positions=1024, seed=1)
+    rows = InMemoryBatches(corpus(8000, 10, 9), row_lengths=[32], positions=1024, seed=1)
     sizes = {"vocabulary_size": 14, "d_model": 32, "state_width": 64, "dropout": 0.1}
     keras.utils.set_random_seed(1)
     model = Recurrent(RecurrentSizes(**RECURRENT | VARIANTS[variant] | sizes), name="recurrent")

@@ -136,7 +136,7 @@ def test_the_program_believes_in_the_gpu(
     with pretend_gpu(gpu):
         training = resolve_config(compose(), 100).training
         assert (training.precision, training.parallel_parts) == (precision, 1)
-        assert KerasEngine(model).parallel == 1
+        assert KerasEngine(model).workers == 1
 
 
 ROWS = [

@@ -349,6 +349,6 @@ def test_texts_with_brackets_and_unusual_marks_are_counted(tmp_path: Path) -> No
 
 
 def test_a_sign_of_many_sources_is_learned() -> None:
-    assert SourceWords({}, {"(": 2000}).teaches("(")
-    assert not SourceWords({}, {"(": 1999}).teaches("(")
-    assert not SourceWords({}).teaches("(")
+    assert SourceWords({}, {"(": 2000}).has_learned("(")
+    assert not SourceWords({}, {"(": 1999}).has_learned("(")
+    assert not SourceWords({}).has_learned("(")

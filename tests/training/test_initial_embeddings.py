@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import transformer
 
-from nmt.data.batches import Batches
+from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.training import initial_embeddings
 from nmt.training.initial_embeddings import (
@@ -27,7 +27,7 @@ SIZES: dict[str, Any] = {
 RNG = np.random.default_rng(1)
 SOURCE = Sequences.of([RNG.integers(4, 25, RNG.integers(1, 9)) for _ in range(60)])
 TARGET = Sequences.of([row + 1 for row in map(SOURCE.__getitem__, range(60))])
-PLAN = Batches(EncodedCorpus(SOURCE, TARGET), row_lengths=[12, 24], positions=48, seed=1)
+PLAN = InMemoryBatches(EncodedCorpus(SOURCE, TARGET), row_lengths=[12, 24], positions=48, seed=1)
 
 
 @pytest.mark.backend
@@ -139,7 +139,7 @@ def test_pairs_of_different_lengths_do_not_exceed_the_limit(
 ) -> None:
     rows = [RNG.integers(4, 25, length) for length in [1] * 40 + [20] * 2]
     sides = Sequences.of(rows)
-    plan = Batches(EncodedCorpus(sides, sides), row_lengths=[24], positions=48, seed=1)
+    plan = InMemoryBatches(EncodedCorpus(sides, sides), row_lengths=[24], positions=48, seed=1)
     limit = int(1.2 * plan.tokens_per_epoch**2 / plan.pairs)
     monkeypatch.setattr(initial_embeddings, "_MAX_COOCCURRENCES", limit)
     source, target = sample_pairs(plan)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import tiny_overrides
 
-from nmt.data.batches import Batches
+from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.runs.building import build_model, set_seed
 from nmt.runs.resuming import compose_config
@@ -50,7 +50,7 @@ def learn(step: TrainStep) -> dict[str, np.ndarray]:
             for side in lengths
         )
     )
-    batches = Batches(corpus, row_lengths=[16], positions=128, seed=3)
+    batches = InMemoryBatches(corpus, row_lengths=[16], positions=128, seed=3)
     updates = [step.update(batches.batch(n), 1e-3, n) for n in range(1, STEPS + 1)]
     with step.use_averages():
         evaluated = step.evaluate(batches.batch(0))
@@ -125,7 +125,9 @@ def test_the_loss_scale_of_float16_is_halved_by_an_overflow() -> None:
         pytest.skip("tests/training/test_train_step.py has this test for TensorFlow")
     step = make("training.precision=mixed_float16")
     ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
-    batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1).batch(0)
+    batch = InMemoryBatches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1).batch(
+        0
+    )
     state = step.state()
     (scale,) = [name for name, array in state.items() if array.size == 1 and array == 2.0**15]
     step.restore(state | {scale: np.array(2.0**40, np.float32)})
@@ -151,11 +153,12 @@ def test_the_device_holds_four_copies_of_the_parameters(tmp_path: Path) -> None:
         import numpy as np
         import nmt.training.jax_step as jax_step
         jax_step._host = lambda: jax.devices("cpu")[1]
-        from nmt.data.batches import Batches
+        from nmt.data.batches import InMemoryBatches
         from nmt.data.encoded import EncodedCorpus, Sequences
         from test_jax_step import make
         ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
-        batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1).batch(0)
+        batches = InMemoryBatches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1)
+        batch = batches.batch(0)
         step = make("training.ema_decay=0.9")
         parameters = 4 * sum(math.prod(weight.shape) for weight in step._weights)
 

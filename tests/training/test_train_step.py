@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import pytest
 
-from nmt.data.batches import Batches
+from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.errors import UserError
 from nmt.model.contract import Model
@@ -52,11 +52,11 @@ def corpus(pairs: int = 40, seed: int = 0) -> EncodedCorpus:
     return EncodedCorpus(*sides)
 
 
-def batches(tokens: int = 64) -> Batches:
-    return Batches(corpus(), row_lengths=[16], positions=tokens, seed=3)
+def batches(tokens: int = 64) -> InMemoryBatches:
+    return InMemoryBatches(corpus(), row_lengths=[16], positions=tokens, seed=3)
 
 
-def wide_batches() -> Batches:
+def wide_batches() -> InMemoryBatches:
     """Return batches of eight rows: of two micro-batches, or of several parts."""
     planned = batches(tokens=128)
     assert planned.shapes == [(8, 16)]

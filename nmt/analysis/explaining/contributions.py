@@ -23,7 +23,7 @@ from nmt.analysis.explaining.decomposition import (
 from nmt.analysis.explaining.forced import pad_length, pad_rows
 from nmt.data.tokenizer import PAD
 from nmt.errors import UserError
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.model.contract import Model
 from nmt.model.positions import list_distances
 from nmt.model.transformer import Transformer, make_masks
@@ -82,7 +82,7 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
         contributions, states = trace_tokens(transformer, source, target_in)
         return contributions, _read_states(transformer, states, target_out)
 
-    compiled = compile_over(model, run, (2, 2, 2))
+    compiled = compile_with_weights(model, run, (2, 2, 2))
 
     def measure(
         sources: Sequence[np.ndarray],

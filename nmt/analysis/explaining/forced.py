@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS, PAD
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.model.contract import Model
 
 _ROWS = 64  # most rows of a batch
@@ -60,8 +60,8 @@ class ForcedScorer:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._compiles_shapes = keras.config.backend() == "jax"
-        self._pieces = compile_over(model, self._score_pieces, (2, 2, 2, 2))
-        self._next = compile_over(model, self._score_next, (2, 2, 1))
+        self._pieces = compile_with_weights(model, self._score_pieces, (2, 2, 2, 2))
+        self._next = compile_with_weights(model, self._score_next, (2, 2, 1))
 
     def score_pieces(self, rows: Sequence[ForcedRow]) -> list[np.ndarray]:
         """Return the log-probability of the labels of each row, float32 [labels], in nats."""

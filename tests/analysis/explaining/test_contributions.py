@@ -18,7 +18,7 @@ from nmt.analysis.explaining.decomposition import (
 )
 from nmt.data.tokenizer import BOS, EOS
 from nmt.errors import UserError
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.model import Recurrent, Transformer
 from nmt.model.positions import list_distances
 from nmt.model.sizes import RecurrentSizes
@@ -101,7 +101,7 @@ def test_the_parts_make_the_real_output_of_the_sublayer(variant: str) -> None:
         outputs = [layer.output for layer in sublayers]
         return sums, outputs, [states, crossed], [measure_contributions(s) for s in sublayers]
 
-    sums, outputs, real, contributions = compile_over(model, run, (2, 2))(source, target)
+    sums, outputs, real, contributions = compile_with_weights(model, run, (2, 2))(source, target)
     for total, output, expected, shares in zip(sums, outputs, real, contributions, strict=True):
         np.testing.assert_allclose(output, expected, atol=1e-5)
         np.testing.assert_allclose(total, expected, atol=2e-5)
@@ -129,7 +129,7 @@ def test_contributions_sum_to_one_and_padding_changes_nothing(variant: str) -> N
 def test_the_lens_of_the_last_layer_is_what_the_model_writes(variant: str) -> None:
     model = make(variant)
     views = [pair.layers for pair in make_contributions(model)(SOURCES, shifted(), TARGETS)]
-    run = compile_over(
+    run = compile_with_weights(
         model, lambda source, target: model({"source": source, "target": target}), (2, 2)
     )
     logits = run(padded(SOURCES), padded(shifted()))

@@ -12,7 +12,7 @@ from nmt import Translator
 from nmt.analysis.explaining import forced
 from nmt.analysis.explaining.forced import ForcedRow, ForcedScorer
 from nmt.data.tokenizer import BOS, EOS
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 from nmt.model import Recurrent
 from nmt.model.contract import Model
 from nmt.model.sizes import RecurrentSizes
@@ -41,7 +41,7 @@ def model(request: pytest.FixtureRequest, letters: Translator) -> Model:
 
 def log_probs(model: Model, row: ForcedRow) -> np.ndarray:
     """Return float64 [T, V] of one row without padding."""
-    run = compile_over(
+    run = compile_with_weights(
         model, lambda source, target: model({"source": source, "target": target}), (2, 2)
     )
     [logits] = run(row.source[None], np.array([row.read])).astype(np.float64)

@@ -16,7 +16,7 @@ from nmt.analysis.traces.trace import CANDIDATES, Trace, find_parting, record
 from nmt.analysis.traces.tree import render
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
-from nmt.inference.compiled import compile_over
+from nmt.inference.compiled import compile_with_weights
 
 pytestmark = pytest.mark.xdist_group("traces")
 
@@ -44,7 +44,7 @@ def forced(letters: Translator) -> Callable[..., np.ndarray]:
     def logits(source: Any, target: Any) -> Any:
         return letters.engine.model({"source": source, "target": target})
 
-    forward = compile_over(letters.engine.model, logits, (2, 2))
+    forward = compile_with_weights(letters.engine.model, logits, (2, 2))
 
     def scored(text: str, prefixes: Sequence[tuple[int, ...]]) -> np.ndarray:
         source = np.full((WIDEST, LENGTH), PAD)
