@@ -236,11 +236,11 @@ class RunFolder:
         checkpoint = checkpoints.load_latest(warnings.warn)
         if checkpoint is None:
             raise _no_weights(self)
-        arrays, position = checkpoint
-        if 0 < position.get("best_step", 0) < position["step"]:
+        arrays, state = checkpoint
+        if 0 < state.get("best_step", 0) < state["step"]:
             raise UserError(
-                f"{path} is missing, though update {position['best_step']} was the best; to use "
-                f"the last one, copy {checkpoints.path(position['step']).name} there"
+                f"{path} is missing, though update {state['best_step']} was the best; to use "
+                f"the last one, copy {checkpoints.path(state['step']).name} there"
             )
         return checkpoints.read_start() | arrays, checkpoints.folder
 
