@@ -194,7 +194,10 @@ def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_pat
             {"kind": "phrasebook", "patterns": 9, "pattern_share": "x"},
             "data.pattern_share must be",
         ),
-        ({"kind": "phrasebook", "patterns": "x"}, "'data.sources.patterns.pairs'"),
+        (
+            {"kind": "phrasebook", "patterns": "x"},
+            "data.sources.patterns.pairs must be a whole number, got x",
+        ),
         ({"kind": "tsv", "path": "a", "dev": ...}, "no value for configuration key 'data.dev'"),
         ({"kind": "tsv", "sources": {"a": {"kind": "tsv"}}}, "no source of data="),
     ],
@@ -274,7 +277,7 @@ def test_the_file_holds_values_and_no_references(default: Config, tmp_path: Path
     ("old", "new", "fragment"),
     [
         ("d_model: 256", "d_modle: 256", "'model.d_modle'; did you mean 'model.d_model'?"),
-        ("d_model: 256", "d_model: wide", "'model.d_model'"),
+        ("d_model: 256", "d_model: wide", "model.d_model must be a whole number, got wide"),
         ("d_model: 256", "d_model: ???", "'model.d_model'"),
         ("d_model: 256", "d_model: 255", "model.d_model=255"),
         ("seed: 1\n", "", "'seed'"),
