@@ -20,7 +20,7 @@ WRONG = {
     "+model.depth=6": "unknown configuration key 'model.depth'",
     "model=smal": "unknown model 'smal'; did you mean 'small'?",
     "modle=small": "'modle'; did you mean 'model'?",
-    "model.d_model=wide": "'model.d_model'",
+    "model.d_model=wide": "model.d_model must be a whole number, got wide",
     "model.num_heads=7": "model.d_model=128 is not divisible by num_heads=7",
     f"data.train=x data=files {' '.join(LANGUAGES)}": "data.train=x does not exist",
     "data.train=x data=files": "as in data.source_language=de data.target_language=en",

@@ -146,5 +146,5 @@ def test_a_kept_span_is_one_word_whether_the_output_has_it_or_not() -> None:
     ]
     lost = measured_by(Known([-0.1, 0], [[1, 0, 0], [0, 0, 1]]), segment, "hello a.b@c.es", [(7,)])
     assert lost.words[0].sources == ((0, 4),)
-    assert all(word.sources == () for word in lost.words[1:])
+    assert [word.sources for word in lost.words[1:]] == [((5, 13),)]
     assert all(word.features[0] < -1 for word in lost.words[1:])

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.xdist_group("startup")
 ROOT = Path(__file__).parents[2]
 COLLECTING = """
 import gc
+import signal
 import sys
 import time
 
@@ -34,6 +35,7 @@ def command():
     time.sleep(60)
     print("was not interrupted")
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 exit_on_user_error(command)
 """
 

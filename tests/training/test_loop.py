@@ -319,7 +319,7 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
     orders = []
 
     def norm_limit(guard: Guard) -> float:
-        update = guard._position.step + 1, guard._position.shuffle
+        update = guard._state.step + 1, guard._state.shuffle
         orders.append(update)
         return 1e-9 if spikes.pop(update, False) else math.inf
 
@@ -339,7 +339,7 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
 
 def spike_after(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the update after another one spike, in every order of the batches."""
-    limit = property(lambda guard: 1e-9 if guard._position.step == step else math.inf)
+    limit = property(lambda guard: 1e-9 if guard._state.step == step else math.inf)
     monkeypatch.setattr(Guard, "norm_limit", limit)
 
 
@@ -360,7 +360,7 @@ def test_a_run_stopped_behind_a_spike_ends_as_if_it_had_not_been_stopped(
     spikes: set[tuple[int, int]] = set()
 
     def norm_limit(guard: Guard) -> float:
-        update = guard._position.step + 1, guard._position.shuffle
+        update = guard._state.step + 1, guard._state.shuffle
         if update not in spikes:
             return math.inf
         spikes.remove(update)
@@ -431,7 +431,7 @@ def test_interruptions_take_a_bounded_share_of_the_time(
         def called(self: Any, *arguments: Any) -> Any:
             now[0] += seconds
             if owner is EvaluationRunner:
-                attended.append(self._position.step)
+                attended.append(self._state.step)
             return method(self, *arguments)
 
         monkeypatch.setattr(owner, name, called)

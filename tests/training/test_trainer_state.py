@@ -9,7 +9,7 @@ from nmt.training.cadence import Cadence
 from nmt.training.trainer_state import TrainerState
 
 
-def test_a_checkpoint_gives_back_the_position() -> None:
+def test_a_checkpoint_gives_back_the_state() -> None:
     state = TrainerState(step=7, norms=[1.0, 2.0], attention_cadence=Cadence(4, 8), behind=True)
     assert state.stored()["attention"] == {"interval": 4, "following": 8, "every": 0}
     assert list(state.stored())[-2:] == ["evaluation", "attention"]  # as released versions store
