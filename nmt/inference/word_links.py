@@ -101,15 +101,17 @@ def link_words(
     located = _locate_spans(translation.text, segment.target_spans, output)
     for (begin, end), number in located.items():
         output_indices[begin:end] = [output.find(SLOTS[number])] * (end - begin)
-    of_terms = _link_terms(segment, translation.text)
-    # What is the source of a term's target is the source of nothing else.
-    is_free = np.array([not any(_overlap(span, of) for _, of in of_terms) for span in source_spans])
-    known = [*_link_spans(segment, located), *of_terms]
+    term_links = _link_terms(segment, translation.text)
+    # No other word comes from the words of a term.
+    is_free = np.array(
+        [not any(_overlap(span, term) for _, term in term_links) for span in source_spans]
+    )
+    links = [*_link_spans(segment, located), *term_links]
     words = []
     for begin, end in merge_words(find_words(translation.text), list(located)):
         rows = sorted({char_to_token[at] for at in output_indices[begin:end] if at >= 0})
-        given = [source for target, source in known if _overlap(target, (begin, end))]
-        sources = [span for span in source_spans if any(_overlap(span, of) for of in given)]
+        linked = [source for target, source in links if _overlap(target, (begin, end))]
+        sources = [span for span in source_spans if any(_overlap(span, to) for to in linked)]
         if rows and not sources:
             row = weights[rows].mean(0)
             by_word = (row[: len(columns)] @ columns) * is_free
