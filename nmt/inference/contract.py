@@ -233,7 +233,7 @@ class Engine(Protocol):
 
     Attributes:
         max_length: positions, EOS included, of source and target.
-        workers: threads, each of which searches a batch at the same time.
+        workers: threads; each searches one batch at a time.
     """
 
     max_length: int

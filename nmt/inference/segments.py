@@ -247,7 +247,8 @@ class SegmentWriter:
             place = None if placer is None else placer.place_slot
             text, lost = restore_spans(text, SLOTS[:count], place, prefix.find_end(text))
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
-        text = order_placeholders(text, segment.spans, prefix.find_end(text))
+        if count:
+            text = order_placeholders(text, segment.spans, prefix.find_end(text))
         if segment.ellipses:
             text = _write_ellipses(segment, text, placer)
         if not prefix.text:  # letter case depends on what slots touch

@@ -24,7 +24,7 @@ from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, align_outputs
 from nmt.inference.term_forcing import locate_terms
 from nmt.text.scripts import is_spaced_alnum
-from nmt.text.spans import SLOTS, Span, find_spans
+from nmt.text.spans import SLOTS, Span, find_spans, make_overlap_test
 from nmt.text.words import assign_to_words, find_words, merge_words
 
 _ELLIPSIS = re.compile(r"…|\.{3}")
@@ -103,9 +103,8 @@ def link_words(
         output_indices[begin:end] = [output.find(SLOTS[number])] * (end - begin)
     term_links = _link_terms(segment, translation.text)
     # No other word comes from the words of a term.
-    is_free = np.array(
-        [not any(_overlap(span, term) for _, term in term_links) for span in source_spans]
-    )
+    is_of_term = make_overlap_test([source for _, source in term_links])
+    is_free = np.array([not is_of_term(*span) for span in source_spans])
     links = [*_link_spans(segment, located), *term_links]
     words = []
     for begin, end in merge_words(find_words(translation.text), list(located)):
