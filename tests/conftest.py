@@ -143,10 +143,10 @@ def users_environment() -> dict[str, str]:
 
 def transformer(**settings: Any) -> Transformer:
     """Return an untrained transformer with ``settings``, and plain defaults for the rest."""
-    from nmt.model import Sizes, Transformer
+    from nmt.model import Transformer, TransformerSizes
 
     others = {key: settings.pop(key) for key in ("name", "dtype") if key in settings}
-    return Transformer(Sizes(**PLAIN | settings), **others)
+    return Transformer(TransformerSizes(**PLAIN | settings), **others)
 
 
 def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:

@@ -33,13 +33,13 @@ class ModelConfig:
     # Name patterns of the matrices that have adapters. null: those that docs/adaptation.md names.
     lora_on: list[str] | None = MISSING
 
-    def make_sizes(self, vocabulary_size: int) -> sizes.Sizes | sizes.RecurrentSizes:
+    def make_sizes(self, vocabulary_size: int) -> sizes.TransformerSizes | sizes.RecurrentSizes:
         """Return the sizes of the model; a dropout of None counts as `UNSET_DROPOUT`."""
         arguments = asdict(self)
         del arguments["name"], arguments["kind"], arguments["lora_rank"], arguments["lora_on"]
         if self.dropout is None:
             arguments["dropout"] = UNSET_DROPOUT
-        kind = sizes.RecurrentSizes if isinstance(self, RecurrentConfig) else sizes.Sizes
+        kind = sizes.RecurrentSizes if isinstance(self, RecurrentConfig) else sizes.TransformerSizes
         return kind(vocabulary_size=vocabulary_size, **arguments)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nmt.model.encoder_decoder import EncoderDecoder
     from nmt.model.layers import TokenEmbedding
     from nmt.model.recurrent import Recurrent
-    from nmt.model.sizes import AttentionSizes, RecurrentSizes, Sizes
+    from nmt.model.sizes import AttentionSizes, RecurrentSizes, TransformerSizes
     from nmt.model.transformer import Transformer
 
 __all__ = [
@@ -34,9 +34,9 @@ __all__ = [
     "Recurrent",
     "RecurrentSizes",
     "SelfAttention",
-    "Sizes",
     "TokenEmbedding",
     "Transformer",
+    "TransformerSizes",
 ]
 
 _MODULES = {
@@ -50,9 +50,9 @@ _MODULES = {
     "Recurrent": "recurrent",
     "RecurrentSizes": "sizes",
     "SelfAttention": "attention_roles",
-    "Sizes": "sizes",
     "TokenEmbedding": "layers",
     "Transformer": "transformer",
+    "TransformerSizes": "sizes",
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from nmt.model.sizes import RecurrentSizes, Sizes
+from nmt.model.sizes import RecurrentSizes, TransformerSizes
 
 Tensor = Any
 State = Any  # nested tensors, each with the batch as its first axis
@@ -102,7 +102,7 @@ class Model(Decoder, Protocol):
 
     name: str
     embedding: Any  # `nmt.model.layers.TokenEmbedding`
-    sizes: Sizes | RecurrentSizes
+    sizes: TransformerSizes | RecurrentSizes
     weights: Sequence[Any]
 
     @property

@@ -21,8 +21,9 @@ CELLS = ("gru", "lstm")
 SCORES = ("additive", "dot", "general", "cross")
 RELATIVE_BUCKETS, RELATIVE_FARTHEST = 32, 128  # as in T5
 NORM_EPSILON = 1e-6  # default of all normalisation layers
-# What blocks and transformers constructed by keywords use where nothing is given. `Sizes` requires
-# these fields, so that no key of a configuration is lost on the way to a layer.
+# What blocks and transformers constructed by keywords use where nothing is given. In
+# `TransformerSizes` these fields are required, so that no key of a configuration is lost on the way
+# to a layer.
 BLOCK_DEFAULTS = {
     "norm": "pre",
     "positions": "sinusoidal",
@@ -211,7 +212,7 @@ class BlockSizes(_Sizes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes(BlockSizes):
+class TransformerSizes(BlockSizes):
     """The sizes of a transformer.
 
     Raises:

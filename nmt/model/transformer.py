@@ -23,7 +23,7 @@ from nmt.model.positions import (
     make_distance_bias,
     rotate,
 )
-from nmt.model.sizes import TRANSFORMER_DEFAULTS, Sizes
+from nmt.model.sizes import TRANSFORMER_DEFAULTS, TransformerSizes
 from nmt.model.transformer_state import TransformerState
 
 Tensor = Any
@@ -91,22 +91,22 @@ class Transformer(EncoderDecoder):
     A subclass may set `encoder_block_class` and `decoder_block_class`.
 
     Args:
-        sizes: its sizes; None: the fields of `Sizes` are keywords, and those of
+        sizes: its sizes; None: the fields of `TransformerSizes` are keywords, and those of
             `TRANSFORMER_DEFAULTS` may be left out.
         **kwargs: these fields, and the arguments of every Keras model.
 
     Raises:
         TypeError: a size is missing or not passed by keyword.
-        ValueError: see `Sizes`.
+        ValueError: see `TransformerSizes`.
     """
 
     default_sizes = TRANSFORMER_DEFAULTS
     attention_kinds = (ENCODER, DECODER, CROSS)
     encoder_block_class = EncoderBlock
     decoder_block_class = DecoderBlock
-    sizes: Sizes
+    sizes: TransformerSizes
 
-    def __init__(self, sizes: Sizes | None = None, **kwargs: Any) -> None:
+    def __init__(self, sizes: TransformerSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
         sizes, policy = self.sizes, self.dtype_policy
         self.embedding = TokenEmbedding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt.model.costs import FULL, BatchShape, Flops, Part, StateBytes
-from nmt.model.sizes import RELATIVE_BUCKETS, AttentionSizes, Sizes
+from nmt.model.sizes import RELATIVE_BUCKETS, AttentionSizes, TransformerSizes
 
 _ENCODER, _DECODER = "encoder self-attention", "decoder masked self-attention"
 _CROSS, _FEED_FORWARD = "cross-attention", "feed-forward"
@@ -50,7 +50,7 @@ class TransformerCosts:
         ("decoder_bias", _POSITIONS),
     )
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: TransformerSizes) -> None:
         self._sizes = sizes
         self._is_gated = sizes.activation == "swiglu"
         self._has_final_norms = sizes.norm == "pre"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nmt.errors import UserError
-from nmt.model.sizes import RecurrentSizes, Sizes
+from nmt.model.sizes import RecurrentSizes, TransformerSizes
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.model.contract import Model
@@ -30,7 +30,9 @@ def name_component(component: object) -> str:
     return str(getattr(component, "__qualname__", type(component).__qualname__))
 
 
-def build_custom(model_class: ModelClass, sizes: Sizes | RecurrentSizes, precision: str) -> Model:
+def build_custom(
+    model_class: ModelClass, sizes: TransformerSizes | RecurrentSizes, precision: str
+) -> Model:
     """Build a model of a class from Python; ``precision`` names a Keras dtype policy.
 
     Raises:
@@ -63,7 +65,7 @@ def _counting_names_anew() -> Iterator[None]:
 
 
 def _build(
-    model_class: ModelClass, name: str, sizes: Sizes | RecurrentSizes, precision: str
+    model_class: ModelClass, name: str, sizes: TransformerSizes | RecurrentSizes, precision: str
 ) -> Model:
     from nmt.model.encoder_decoder import EncoderDecoder
 

@@ -55,9 +55,9 @@ def load_peer(translator: Any) -> Transformers:
 
 def _has_peer(sizes: Any) -> bool:
     """Whether M2M100 computes the same function as a model of these sizes."""
-    from nmt.model.sizes import AttentionSizes, Sizes
+    from nmt.model.sizes import AttentionSizes, TransformerSizes
 
-    if not isinstance(sizes, Sizes) or sizes.positions not in ("sinusoidal", "learned"):
+    if not isinstance(sizes, TransformerSizes) or sizes.positions not in ("sinusoidal", "learned"):
         return False
     attention = replace(sizes.self_attention, dropout=0.0, kernel="explicit")
     return (

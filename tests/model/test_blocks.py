@@ -13,7 +13,7 @@ from conftest import PLAIN
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.model import DecoderBlock, EncoderBlock, Sizes
+from nmt.model import DecoderBlock, EncoderBlock, TransformerSizes
 from nmt.model.positions import list_distances, make_distance_bias
 
 pytestmark = pytest.mark.backend
@@ -95,7 +95,7 @@ def test_dropout_follows_training_and_the_seed() -> None:
 def test_a_block_alone_computes_what_it_computes_in_a_model() -> None:
     others = {"vocabulary_size": 9, "encoder_layers": 1, "decoder_layers": 1}
     for kind, inputs in ((EncoderBlock, (X,)), (DecoderBlock, (X, MEMORY))):
-        alone, inside = kind(**WIDTHS), kind(Sizes(**PLAIN | WIDTHS | others))
+        alone, inside = kind(**WIDTHS), kind(TransformerSizes(**PLAIN | WIDTHS | others))
         inside.build()
         alone.build()
         alone.set_weights(inside.get_weights())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nmt.model import Sizes, Transformer
+from nmt.model import Transformer, TransformerSizes
 from nmt.model.costs import BatchShape
 from nmt.model.dropout import FULL_SHARE, DropoutKey
 from nmt.training.objective import cross_entropy
@@ -38,7 +38,9 @@ def stored_bytes(sizes: dict[str, Any], policy: str) -> int:
     """Count the bytes that the backward pass of a training step reads, weights apart."""
     import tensorflow as tf
 
-    model = Transformer(Sizes(vocabulary_size=VOCABULARY, **sizes), dtype=policy, name="counted")
+    model = Transformer(
+        TransformerSizes(vocabulary_size=VOCABULARY, **sizes), dtype=policy, name="counted"
+    )
     read: dict[str, Any] = {}
 
     def step(batch: dict[str, Any], bits: Any) -> Any:
@@ -69,7 +71,7 @@ def stored_bytes(sizes: dict[str, Any], policy: str) -> int:
 
 
 def estimated(sizes: dict[str, Any], precision: str = "float32") -> int:
-    costs = Sizes(vocabulary_size=VOCABULARY, **sizes).costs
+    costs = TransformerSizes(vocabulary_size=VOCABULARY, **sizes).costs
     return sum(costs.estimate_activations(BatchShape(ROWS, LENGTH, precision)).values())
 
 
@@ -105,7 +107,7 @@ def test_rematerialised_layers_keep_their_inputs() -> None:
 
 
 def test_memory_grows_with_rows_and_faster_with_length() -> None:
-    costs = Sizes(vocabulary_size=100, **SIZES).costs
+    costs = TransformerSizes(vocabulary_size=100, **SIZES).costs
 
     def total(rows: int, length: int) -> int:
         return sum(costs.estimate_activations(BatchShape(rows, length, "float32")).values())
@@ -118,6 +120,6 @@ def test_memory_grows_with_rows_and_faster_with_length() -> None:
 
 
 def test_memory_of_chunked_attention_grows_with_length_alone() -> None:
-    costs = Sizes(vocabulary_size=100, **SIZES | {"attention_kernel": "chunked"}).costs
+    costs = TransformerSizes(vocabulary_size=100, **SIZES | {"attention_kernel": "chunked"}).costs
     short, long = (costs.estimate_activations(BatchShape(1, n, "float32")) for n in (64, 512))
     assert {name: 8 * count for name, count in short.items()} == long

@@ -12,7 +12,7 @@ import pytest
 from conftest import PLAIN, RECURRENT, SMALL, transformer
 from keras import ops
 
-from nmt.model import Recurrent, RecurrentSizes, Sizes, Transformer
+from nmt.model import Recurrent, RecurrentSizes, Transformer, TransformerSizes
 
 pytestmark = pytest.mark.backend
 
@@ -113,8 +113,9 @@ def test_compile_and_fit_learn_to_reverse() -> None:
 
 def test_a_model_by_keywords_is_the_model_of_its_sizes() -> None:
     keywords = SMALL | {"vocabulary_size": 11}
-    by_keywords, by_sizes = Transformer(**keywords), Transformer(Sizes(**PLAIN | keywords))
-    assert by_keywords.sizes == Sizes(**PLAIN | keywords | {"max_length": 256})
+    by_keywords = Transformer(**keywords)
+    by_sizes = Transformer(TransformerSizes(**PLAIN | keywords))
+    assert by_keywords.sizes == TransformerSizes(**PLAIN | keywords | {"max_length": 256})
     assert by_keywords.named_weights().keys() == by_sizes.named_weights().keys()
     assert Recurrent(**RECURRENT).sizes == RecurrentSizes(**RECURRENT)
     with pytest.raises(TypeError, match="vocabulary_size"):

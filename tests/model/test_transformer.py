@@ -24,7 +24,7 @@ from nmt.model.encoder_decoder import PAD
 from nmt.model.layers import TokenEmbedding
 from nmt.model.positions import PositionEmbedding
 from nmt.model.sinusoids import sinusoids
-from nmt.model.sizes import Sizes
+from nmt.model.sizes import TransformerSizes
 from nmt.model.transformer import Transformer
 
 pytestmark = pytest.mark.backend
@@ -653,13 +653,13 @@ def test_mixed_precision(policy: str, digits: int) -> None:
 )
 def test_impossible_configurations_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Sizes(**TINY | changes)
+        TransformerSizes(**TINY | changes)
 
 
 @pytest.mark.parametrize("name", sorted(TINY))
 def test_no_hyperparameter_has_a_hidden_default(name: str) -> None:
     with pytest.raises(TypeError, match=name):
-        Sizes(**{key: value for key, value in TINY.items() if key != name})
+        TransformerSizes(**{key: value for key, value in TINY.items() if key != name})
 
 
 @pytest.mark.parametrize("changes", [{}, OTHER | {"remat": True}], ids=["default", "other"])
@@ -767,12 +767,15 @@ IDS = np.array([[1, 0, 6, 5], [3, 3, 2, 1]])
         (lambda: TokenEmbedding(7, 8, name="table"), (IDS,)),
         (lambda: PositionEmbedding("learned", 9, 8), (IDS,)),
         (lambda: PositionEmbedding("sinusoidal", 9, 8), (IDS,)),
-        (lambda: FeedForward(Sizes(**BLOCK | {"activation": "gelu"})), (X,)),
-        (lambda: FeedForward(Sizes(**BLOCK | {"activation": "relu2"})), (X,)),
-        (lambda: FeedForward(Sizes(**BLOCK | {"activation": "swiglu"})), (X,)),
-        (lambda: EncoderBlock(Sizes(**BLOCK)), (X,)),
-        (lambda: DecoderBlock(Sizes(**BLOCK), name="block"), (X, MEMORY)),
-        (lambda: DecoderBlock(Sizes(**BLOCK | {"norm": "pre", "activation": "relu"})), (X, MEMORY)),
+        (lambda: FeedForward(TransformerSizes(**BLOCK | {"activation": "gelu"})), (X,)),
+        (lambda: FeedForward(TransformerSizes(**BLOCK | {"activation": "relu2"})), (X,)),
+        (lambda: FeedForward(TransformerSizes(**BLOCK | {"activation": "swiglu"})), (X,)),
+        (lambda: EncoderBlock(TransformerSizes(**BLOCK)), (X,)),
+        (lambda: DecoderBlock(TransformerSizes(**BLOCK), name="block"), (X, MEMORY)),
+        (
+            lambda: DecoderBlock(TransformerSizes(**BLOCK | {"norm": "pre", "activation": "relu"})),
+            (X, MEMORY),
+        ),
     ],
     ids=[
         *("tokens", "learned", "sinusoidal", "gelu", "relu2", "swiglu"),

@@ -28,7 +28,7 @@ from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfA
 from nmt.model.encoder_decoder import PAD
 from nmt.model.masks import ancestor_mask
 from nmt.model.multi_head import MultiHeadAttention
-from nmt.model.sizes import AttentionSizes, Sizes
+from nmt.model.sizes import AttentionSizes, TransformerSizes
 from nmt.model.transformer import Transformer
 
 pytestmark = pytest.mark.backend
@@ -472,7 +472,7 @@ CACHED = {
     "none": 16,
 }
 each_model = pytest.mark.parametrize("name", MODELS)
-# Their sizes, as `Sizes` names them.
+# Their sizes, as `TransformerSizes` names them.
 OF_ATTENTION = {
     "heads": "heads",
     "key_value_heads": "key_value_heads",
@@ -750,4 +750,4 @@ def test_a_variant_that_is_saved_is_the_variant(name: str, tmp_path: Path) -> No
 def test_a_model_of_impossible_heads_is_refused(changes: dict[str, Any], message: str) -> None:
     sizes = dataclasses.asdict(model_of("sinusoidal").sizes) | {"num_heads": 2}
     with pytest.raises(ValueError, match=message):
-        Sizes(**sizes | changes)
+        TransformerSizes(**sizes | changes)

@@ -27,7 +27,7 @@ from nmt.formats.marian.names import (
     list_norms,
 )
 from nmt.formats.marian.torch_file import read_torch_file
-from nmt.model.sizes import Sizes
+from nmt.model.sizes import TransformerSizes
 from nmt.runs.building import check_weight
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
@@ -294,7 +294,7 @@ def _translate_weights(
         OUR_BIAS: np.concatenate([np.full(1, _PADDING_LOGIT, bias.dtype), bias[0, rows]]),
     }
     sizes = config.model.make_sizes(len(order))
-    assert isinstance(sizes, Sizes)
+    assert isinstance(sizes, TransformerSizes)
     layers = sizes.encoder_layers, sizes.decoder_layers
     for ours, theirs in list_dense(*layers):
         outputs = sizes.ffn_width if ours.endswith("/inner") else sizes.d_model

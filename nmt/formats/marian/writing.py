@@ -38,7 +38,7 @@ from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
-from nmt.model.sizes import SINUSOIDAL, Sizes
+from nmt.model.sizes import SINUSOIDAL, TransformerSizes
 from nmt.runs.building import assign_weights, build_model
 
 
@@ -99,13 +99,13 @@ def load(folder: Path, config: Config) -> Translator:
     return Translator.from_config(Engines(KerasEngine(model)), marian.tokenizer, config)
 
 
-def _check_supported(sizes: Any) -> Sizes:
+def _check_supported(sizes: Any) -> TransformerSizes:
     """Return the sizes if MarianMT supports such a model.
 
     Raises:
         UserError: it does not.
     """
-    if not isinstance(sizes, Sizes):
+    if not isinstance(sizes, TransformerSizes):
         raise UserError("MarianMT has no recurrent models: use --format savedmodel")
     for is_supported, setting, supported in (
         (sizes.norm == "post", f"model.norm={sizes.norm}", "post"),
@@ -142,7 +142,7 @@ def _get_models(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
     raise UserError("MarianMT needs SentencePiece models: tokenizer=unigram or bpe")
 
 
-def _translate(weights: Mapping[str, np.ndarray], sizes: Sizes, order: list[int]) -> Any:
+def _translate(weights: Mapping[str, np.ndarray], sizes: TransformerSizes, order: list[int]) -> Any:
     """Return the weights by MarianMT's names."""
     # MarianMT's positions are all sines, then all cosines. If this model has them in turn (Vaswani
     # et al. 2017), all features are reordered.
@@ -166,7 +166,7 @@ def _translate(weights: Mapping[str, np.ndarray], sizes: Sizes, order: list[int]
 
 
 def _take_dense(
-    weights: Mapping[str, np.ndarray], name: str, sizes: Sizes
+    weights: Mapping[str, np.ndarray], name: str, sizes: TransformerSizes
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return kernel [in, out] and bias [out] of a dense layer, for heads of any kind."""
     if name.endswith("attention/output") and not sizes.attention_output:
@@ -187,7 +187,7 @@ def _take_dense(
     return kernel, bias
 
 
-def _make_config(sizes: Sizes, pad: int) -> dict[str, Any]:
+def _make_config(sizes: TransformerSizes, pad: int) -> dict[str, Any]:
     sides: dict[str, Any] = {}
     for side, layers in (("encoder", sizes.encoder_layers), ("decoder", sizes.decoder_layers)):
         sides |= {
@@ -224,7 +224,7 @@ def _name_special_ids(pad: int) -> dict[str, int]:
     }
 
 
-def _make_search(config: Config, sizes: Sizes, pad: int) -> dict[str, Any]:
+def _make_search(config: Config, sizes: TransformerSizes, pad: int) -> dict[str, Any]:
     """Return the settings of the search, which never writes padding."""
     return {
         "num_beams": config.decoding.beam_size,

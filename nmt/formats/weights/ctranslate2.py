@@ -20,7 +20,7 @@ from nmt.model.sizes import (
     RELATIVE_FARTHEST,
     SINUSOIDAL,
     RecurrentSizes,
-    Sizes,
+    TransformerSizes,
 )
 from nmt.runs.building import check_weight
 
@@ -29,7 +29,9 @@ class NotConvertibleError(UserError):
     """CTranslate2 is not installed, does not support the model, or the run has no weights yet."""
 
 
-def check_supported(tokenizer: Tokenizer, sizes: Sizes | RecurrentSizes) -> Sizes:
+def check_supported(
+    tokenizer: Tokenizer, sizes: TransformerSizes | RecurrentSizes
+) -> TransformerSizes:
     """Check that CTranslate2 is installed and supports the model and its vocabulary.
 
     Returns:
@@ -43,7 +45,7 @@ def check_supported(tokenizer: Tokenizer, sizes: Sizes | RecurrentSizes) -> Size
         import ctranslate2  # noqa: F401
     except ImportError as error:
         raise NotConvertibleError(f"CTranslate2 does not run here ({error})") from error
-    if not isinstance(sizes, Sizes):
+    if not isinstance(sizes, TransformerSizes):
         raise NotConvertibleError("CTranslate2 does not support recurrent models")
     for is_used, feature in (
         (sizes.heads == "pooled", "pooled heads (model.heads=pooled)"),
@@ -64,7 +66,7 @@ def check_supported(tokenizer: Tokenizer, sizes: Sizes | RecurrentSizes) -> Size
 def write_model(
     weights: Mapping[str, np.ndarray],
     origin: Path,
-    sizes: Sizes,
+    sizes: TransformerSizes,
     tokenizer: Tokenizer,
     folder: Path,
     quantization: str = "float32",
@@ -106,7 +108,9 @@ class _Specification:
     Args: see `write_model`.
     """
 
-    def __init__(self, weights: Mapping[str, np.ndarray], origin: Path, sizes: Sizes) -> None:
+    def __init__(
+        self, weights: Mapping[str, np.ndarray], origin: Path, sizes: TransformerSizes
+    ) -> None:
         self._weights, self._origin, self._sizes = weights, origin, sizes
         self.spec = spec = self._make_spec()
         width = sizes.d_model

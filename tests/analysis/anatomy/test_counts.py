@@ -16,7 +16,7 @@ from sample_configs import OPTIONS
 from nmt.analysis.anatomy.counts import count_by_part
 from nmt.analysis.anatomy.terminal import tabulate_parameters
 from nmt.config import Config
-from nmt.model import AttentionSizes, Sizes, Transformer
+from nmt.model import AttentionSizes, Transformer, TransformerSizes
 from nmt.model.costs import Costs, count_training_flops_per_token
 from nmt.model.transformer_costs import count_attention_kernels
 from nmt.runs.building import build_model
@@ -45,7 +45,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_parts_sum_to_the_whole(changes: dict[str, Any]) -> None:
-    model = Transformer(Sizes(**SMALL | changes))
+    model = Transformer(TransformerSizes(**SMALL | changes))
     parts = count_by_part(model)
     assert sum(parts.values()) == model.count_params()
     assert all(count > 0 for count in parts.values())
@@ -55,7 +55,7 @@ def test_parts_sum_to_the_whole(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_parts_by_hand(changes: dict[str, Any]) -> None:
     config = SMALL | changes
-    parts = count_by_part(Transformer(Sizes(**config)))
+    parts = count_by_part(Transformer(TransformerSizes(**config)))
     attention = 4 * 8 * 8 + 4 * 8  # four kernels and biases per layer: 288
     assert parts["encoder self-attention"] == 2 * attention
     assert parts["decoder masked self-attention"] == 3 * attention
@@ -71,7 +71,7 @@ def test_parts_by_hand(changes: dict[str, Any]) -> None:
 
 def small(**changes: Any) -> Costs:
     """Return the account of the small model."""
-    return Sizes(**SMALL | changes).costs
+    return TransformerSizes(**SMALL | changes).costs
 
 
 ATTENTIONS = [
@@ -93,10 +93,12 @@ ATTENTIONS = [
 )
 def test_the_closed_form_is_what_the_model_has(changes: dict[str, Any]) -> None:
     expected = {part.name: part.parameters for part in small(**changes).list_parts()}
-    assert {"positions": 0} | count_by_part(Transformer(Sizes(**SMALL | changes))) == expected
+    assert {"positions": 0} | count_by_part(
+        Transformer(TransformerSizes(**SMALL | changes))
+    ) == expected
 
 
-def value(formula: str, sizes: Sizes) -> int:
+def value(formula: str, sizes: TransformerSizes) -> int:
     """Work out a formula."""
     attention = sizes.cross_attention
     names = {
@@ -115,7 +117,7 @@ def value(formula: str, sizes: Sizes) -> int:
 
 @pytest.mark.parametrize("changes", [*VARIANTS, *ATTENTIONS])
 def test_formulas_give_their_numbers(changes: dict[str, Any]) -> None:
-    sizes = Sizes(**SMALL | changes)
+    sizes = TransformerSizes(**SMALL | changes)
     for part in sizes.costs.list_parts():
         if part.parameters:
             assert value(part.formula, sizes) == part.parameters, part.formula
@@ -193,7 +195,7 @@ def test_operations_of_each_side_by_hand() -> None:
 @pytest.mark.parametrize("changes", [{}, *ATTENTIONS])
 def test_operations_are_those_of_the_matrices_that_exist(changes: dict[str, Any]) -> None:
     """Every kernel is met once by a token of one side; a model has no other kernels."""
-    model = Transformer(Sizes(**SMALL | changes))
+    model = Transformer(TransformerSizes(**SMALL | changes))
     kernels = sum(
         weight.shape[0] * weight.shape[1]
         for name, weight in model.named_weights().items()
@@ -212,7 +214,7 @@ def test_what_decoding_keeps_by_hand() -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"key_value_heads": 1}, {"heads": "pooled"}])
 def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
-    model = Transformer(Sizes(**SMALL | changes))
+    model = Transformer(TransformerSizes(**SMALL | changes))
     state = model.start(np.array([[4, 5, 6, 7, 2]]), beam_size=3, max_length=6)
     costs = model.sizes.costs.count_state()
     assert sum(np.asarray(part).nbytes for arrays in state.cache for part in arrays) == 6 * 3 * (
@@ -226,7 +228,7 @@ def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
 class Unknown:
     """A model with a part that no transformer has."""
 
-    sizes = Sizes(**SMALL)
+    sizes = TransformerSizes(**SMALL)
 
     def named_weights(self) -> dict[str, np.ndarray]:
         return {
