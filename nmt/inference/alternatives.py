@@ -51,8 +51,8 @@ def find_alternatives(
         count: alternatives of each segment.
     """
     prefixes = tokenizer.target.encode([segment.prefix.text for segment in segments])
-    size = min(CANDIDATES, tokenizer.vocabulary_size)
-    first_tokens = _find_first_tokens(engine, segments, prefixes, size)
+    beam_size = min(CANDIDATES, tokenizer.vocabulary_size)
+    first_tokens = _find_first_tokens(engine, segments, prefixes, beam_size)
     words = _complete_words(engine, tokenizer, segments, first_tokens)
     scores = _score(engine, segments, words)
     by_word: list[dict[str, Alternative]] = [{} for _ in segments]
@@ -66,9 +66,9 @@ def find_alternatives(
 
 
 def _find_first_tokens(
-    engine: Engine, segments: Sequence[Segment], prefixes: Sequence[np.ndarray], size: int
+    engine: Engine, segments: Sequence[Segment], prefixes: Sequence[np.ndarray], beam_size: int
 ) -> list[_Candidate]:
-    """Return the ``size`` most probable next tokens after each prefix, without EOS."""
+    """Return the ``beam_size`` most probable next tokens after each prefix, without EOS."""
     rows = [
         number
         for number, segment in enumerate(segments)
@@ -79,7 +79,7 @@ def _find_first_tokens(
     outputs = engine.search(
         [segments[i].ids for i in rows],
         np.array([len(prefixes[i]) + 2 for i in rows], np.int32),  # a token and EOS
-        BeamOptions(size, length_penalty=0.0, n_best=size),
+        BeamOptions(beam_size, length_penalty=0.0, n_best=beam_size),
         stack_prefixes([prefixes[i] for i in rows]),
     )
     return [

@@ -59,7 +59,7 @@ class _BeamProgress(NamedTuple):
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """Keep the ``size`` best prefixes, and the best ended hypotheses beside them.
+    """Keep the ``beam_size`` best prefixes, and the best ended hypotheses beside them.
 
     A sentence is finished when no live prefix can still become one of its
     `SearchParameters.n_best` best hypotheses, so stopping early never changes the result.
@@ -70,7 +70,7 @@ class BeamSearch:
             hypothesis ``parents[:, i]``, int32 [B, k].
         bos: id of the token that begins a sequence.
         eos: id of the token that ends a sequence.
-        size: k.
+        beam_size: k.
         ended_size: n, ended hypotheses kept per sentence; from `SearchParameters.n_best` to k.
         suppressed: ids that no output contains; never EOS.
         coverage: returns (received [B, k, S], mask [B, 1, S]) of a state, see `coverage_penalty`;
@@ -82,7 +82,7 @@ class BeamSearch:
     reorder: Reorder
     bos: int
     eos: int
-    size: int
+    beam_size: int
     ended_size: int
     suppressed: tuple[int, ...] = ()
     coverage: Callable[[State], tuple[Tensor, Tensor]] | None = None
@@ -92,7 +92,7 @@ class BeamSearch:
         self, state: State, batch_size: int | Tensor, max_length: int | Tensor
     ) -> _BeamProgress:
         """See `Algorithm.begin`."""
-        k, n = self.size, self.ended_size
+        k, n = self.beam_size, self.ended_size
         return _BeamProgress(
             index=ops.convert_to_tensor(0, "int32"),
             live_tokens=ops.zeros((batch_size, k, max_length), "int32"),
@@ -130,7 +130,7 @@ class BeamSearch:
 
     def _extend(self, beam: _BeamProgress, constraints: Constraints) -> _BeamProgress:
         """Return the progress one position later."""
-        k = self.size
+        k = self.beam_size
         last = ops.take(beam.live_tokens, ops.maximum(beam.index - 1, 0), axis=2)  # [B, k]
         last = ops.where(ops.equal(beam.index, 0), self.bos, last)
         logits, state = self.step(last, beam.index, beam.state)

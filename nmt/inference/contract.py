@@ -53,19 +53,19 @@ class StaticOptions(NamedTuple):
 class BeamOptions(NamedTuple):
     """Options of a greedy or beam search, without defaults left open."""
 
-    size: int  # k; 1 is greedy
+    beam_size: int  # k; 1 is greedy
     length_penalty: float  # alpha of Wu et al. 2016, equation 14
     coverage_penalty: float = 0.0  # beta of the same equation
-    n_best: int = 1  # hypotheses returned per sentence, at most `size`
+    n_best: int = 1  # hypotheses returned per sentence, at most `beam_size`
     no_repeat_ngram: int = 0  # n: no sequence of n tokens occurs twice in an output; 0: off
     avoids_loops: bool = False  # see `nmt.inference.repeating`; engines do not read it
 
     @property
     def static_options(self) -> StaticOptions:
         """Options that select the compiled program."""
-        is_beam = self.size > 1
+        is_beam = self.beam_size > 1
         return StaticOptions(
-            self.size,
+            self.beam_size,
             keeps_n_best=is_beam and self.n_best > 1,
             tracks_coverage=self.coverage_penalty > 0,
             uses_no_repeat_ngram=self.no_repeat_ngram > 0,
@@ -131,9 +131,11 @@ class SearchRequest:
 
         A default beam is widened to hold ``n_best`` hypotheses.
         """
-        size = max(decoding.beam_size, self.n_best) if self.beam_size is None else self.beam_size
+        beam_size = self.beam_size
+        if beam_size is None:
+            beam_size = max(decoding.beam_size, self.n_best)
         alpha = decoding.length_penalty if self.length_penalty is None else self.length_penalty
-        return size, alpha
+        return beam_size, alpha
 
     def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> BeamOptions:
         """Return the options of the search, defaults filled in from ``decoding``.
@@ -143,19 +145,19 @@ class SearchRequest:
                 than the vocabulary, a penalty is out of its range, a coverage penalty has no beam,
                 or ``no_repeat_ngram`` is negative.
         """
-        size, alpha = self.resolve_defaults(decoding)
+        beam_size, alpha = self.resolve_defaults(decoding)
         if self.n_best < 1:
             raise UserError(f"n_best must be at least 1, got {self.n_best}")
-        if size < 1:
-            raise UserError(f"beam_size must be at least 1, got {size}")
-        if self.n_best > size:
+        if beam_size < 1:
+            raise UserError(f"beam_size must be at least 1, got {beam_size}")
+        if self.n_best > beam_size:
             raise UserError(
-                f"{self.n_best} translations need a beam of {self.n_best} or more, got {size}"
+                f"{self.n_best} translations need a beam of {self.n_best} or more, got {beam_size}"
             )
-        if size > vocabulary_size:
+        if beam_size > vocabulary_size:
             raise UserError(
                 f"beam_size must be at most {vocabulary_size:,}, the size of the vocabulary, "
-                f"got {size:,}"
+                f"got {beam_size:,}"
             )
         if not 0 <= alpha <= MAX_LENGTH_PENALTY:
             raise UserError(
@@ -165,7 +167,7 @@ class SearchRequest:
             raise UserError(
                 f"coverage_penalty must be finite and at least 0, got {self.coverage_penalty}"
             )
-        if self.coverage_penalty and size == 1:
+        if self.coverage_penalty and beam_size == 1:
             raise UserError(
                 f"coverage_penalty={self.coverage_penalty} needs a beam_size of 2 or more, got 1"
             )
@@ -174,7 +176,7 @@ class SearchRequest:
         if ngram < 0:
             raise UserError(f"no_repeat_ngram must be at least 0, got {ngram}")
         return BeamOptions(
-            size,
+            beam_size,
             alpha,
             self.coverage_penalty,
             self.n_best,
@@ -187,7 +189,7 @@ class SearchRequest:
 class SamplingRequest:
     """A user's request for samples: see `nmt.inference.translator.Translator.samples`."""
 
-    count: int  # per text
+    samples: int  # per text
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -201,8 +203,8 @@ class SamplingRequest:
         Raises:
             UserError: an option is out of its range.
         """
-        if self.count < 1:
-            raise UserError(f"count must be at least 1, got {self.count}")
+        if self.samples < 1:
+            raise UserError(f"samples must be at least 1, got {self.samples}")
         if not 0 < self.temperature < math.inf:
             raise UserError(f"temperature must be finite and above 0, got {self.temperature}")
         if self.top_k < 0:
@@ -211,7 +213,7 @@ class SamplingRequest:
             raise UserError(f"top_p must be above 0 and at most 1, got {self.top_p}")
         if not 0 <= self.seed < SEEDS:
             raise UserError(f"seed must be at least 0 and below 2^32, got {self.seed}")
-        return SamplingOptions(self.count, self.temperature, self.top_k, self.top_p, self.seed)
+        return SamplingOptions(self.samples, self.temperature, self.top_k, self.top_p, self.seed)
 
 
 def split_prefix(prefix: np.ndarray, count: int) -> list[np.ndarray]:

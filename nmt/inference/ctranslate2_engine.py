@@ -119,7 +119,7 @@ class CTranslate2Engine:
         if options.no_repeat_ngram:
             _forget_scores(candidates)
         self._complete(candidates, sources, limits)
-        alpha = options.length_penalty if options.size > 1 else 0.0
+        alpha = options.length_penalty if options.beam_size > 1 else 0.0
         ranked = [_rank(sentence, alpha)[: options.n_best] for sentence in candidates]
         # CTranslate2 may write ids that no output may contain. Forbidding them costs the exact
         # log-probabilities, and trained models hardly ever write them in their best hypotheses: so
@@ -178,19 +178,19 @@ class CTranslate2Engine:
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        beam: BeamOptions,
+        options: BeamOptions,
         prefixes: Sequence[np.ndarray],
         suppressed: tuple[int, ...] = (),
     ) -> list[_Candidates]:
         """Search with a limit per sentence, although CTranslate2 has one per batch."""
         # The largest limit serves all, as long as no hypothesis reaches the limit of its sentence.
-        candidates = self._search(sources, max(limits), beam, prefixes, suppressed)
+        candidates = self._search(sources, max(limits), options, prefixes, suppressed)
         too_long = defaultdict(list)
         for i, (limit, sentence) in enumerate(zip(limits, candidates, strict=True)):
             if limit < max(limits) and max(map(len, sentence)) >= limit:
                 too_long[limit].append(i)
         for limit, rows in too_long.items():
-            part = [sources[i] for i in rows], limit, beam, [prefixes[i] for i in rows]
+            part = [sources[i] for i in rows], limit, options, [prefixes[i] for i in rows]
             for i, sentence in zip(rows, self._search(*part, suppressed), strict=True):
                 candidates[i] = sentence
         return candidates
@@ -199,7 +199,7 @@ class CTranslate2Engine:
         self,
         sources: Sequence[np.ndarray],
         limit: int,
-        beam: BeamOptions,
+        options: BeamOptions,
         prefixes: Sequence[np.ndarray],
         suppressed: tuple[int, ...],
     ) -> list[_Candidates]:
@@ -207,20 +207,20 @@ class CTranslate2Engine:
 
         Hypotheses without EOS have reached the limit.
         """
-        is_beam = beam.size > 1
-        patience = _PATIENCE if beam.n_best == 1 else _N_BEST_PATIENCE
+        is_beam = options.beam_size > 1
+        patience = _PATIENCE if options.n_best == 1 else _N_BEST_PATIENCE
         results = self._translator.translate_batch(
             self._tokens(sources),
             target_prefix=list(map(self._spell, prefixes)) if any(map(len, prefixes)) else None,
-            beam_size=beam.size,
+            beam_size=options.beam_size,
             patience=patience if is_beam else 1,
-            num_hypotheses=round(beam.size * patience) if is_beam else 1,
+            num_hypotheses=round(options.beam_size * patience) if is_beam else 1,
             length_penalty=_NO_PENALTY,
             max_input_length=0,
             min_decoding_length=0,
             max_decoding_length=max(int(limit) - 1, 1),  # the last position is for EOS
             suppress_sequences=[self._spell([i]) for i in suppressed] or None,
-            no_repeat_ngram_size=beam.no_repeat_ngram,
+            no_repeat_ngram_size=options.no_repeat_ngram,
             return_end_token=True,
             return_scores=True,
         )

@@ -250,8 +250,8 @@ def name_search(
     decoding: DecodingConfig, *, beam_size: int | None, length_penalty: float | None
 ) -> str:
     """Return the options of a search for a file name: "beam_4_penalty_1" or "greedy"."""
-    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(decoding)
-    return "greedy" if size == 1 else f"beam_{size}_penalty_{alpha:g}"
+    beam_size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(decoding)
+    return "greedy" if beam_size == 1 else f"beam_{beam_size}_penalty_{alpha:g}"
 
 
 def name_apart(folder: Path, name: str, data: str, content: Mapping[str, Any]) -> str:

@@ -116,28 +116,28 @@ class Joiner:
     def join_samples(
         self,
         segments: Sequence[list[Translation]],
-        count: int,
+        samples: int,
         seed: int,
         spaces: Sequence[str] | None = None,
     ) -> list[Translation]:
-        """Return ``count`` samples of the text, the most probable first.
+        """Return samples of the text, the most probable first.
 
         The samples of each segment are shuffled first: engines sort them by probability, and
         joining them in that order would favour likely and unlikely samples meeting their own kind.
 
         Args:
             segments: the samples of each segment.
-            count: samples of each segment, and of the text.
+            samples: of each segment, and of the text.
             seed: seed of the shuffling.
             spaces: see `place_texts`.
         """
         if not segments:
-            return [self._join([], spaces)] * count
+            return [self._join([], spaces)] * samples
         if len(segments) == 1:
             return [self._join([sample], spaces) for sample in segments[0]]
         shuffled = [
-            [samples[i] for i in np.random.default_rng([seed, number]).permutation(len(samples))]
-            for number, samples in enumerate(segments)
+            [row[i] for i in np.random.default_rng([seed, number]).permutation(len(row))]
+            for number, row in enumerate(segments)
         ]
         joined = (self._join(chosen, spaces) for chosen in zip(*shuffled, strict=True))
         return sorted(joined, key=lambda translation: -translation.log_prob)

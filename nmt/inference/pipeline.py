@@ -140,7 +140,7 @@ class Pipeline:
             translations = self._joiner.join_best(segments, request.n_best, text.spaces)
         else:
             translations = self._joiner.join_samples(
-                segments, request.count, request.seed, text.spaces
+                segments, request.samples, request.seed, text.spaces
             )
             if request.rank_by_agreement:
                 translations = _rank_by_agreement(translations)
@@ -211,7 +211,7 @@ class Pipeline:
         if quality is None or not isinstance(options, BeamOptions):
             return plan
         # How far the hypotheses of a beam agree is a part of confidence.
-        return plan._replace(options=options._replace(n_best=options.size))
+        return plan._replace(options=options._replace(n_best=options.beam_size))
 
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor
@@ -245,7 +245,7 @@ class Pipeline:
         if isinstance(options, SamplingOptions):
             count = width = options.samples  # of each segment: returned, and searched
         else:
-            count, width = 1, options.size
+            count, width = 1, options.beam_size
         translations: list[list[Translation]] = [
             [plan.copy(segment, self._joiner.language)] * count if segment.is_copied else []
             for segment in segments
@@ -283,7 +283,7 @@ class Pipeline:
         prefix, options = batch[0].prefix, plan.options
         prefix_ids = self.encode_prefix(prefix.text)
         if prefix.ends_word and isinstance(options, BeamOptions):
-            options = options._replace(n_best=options.size)
+            options = options._replace(n_best=options.beam_size)
         sources = [segment.ids for segment in batch]
         limits = [
             self.output_limit(len(segment.sentence_ids), len(prefix_ids)) for segment in batch

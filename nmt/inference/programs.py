@@ -267,7 +267,7 @@ def make_algorithm(model: Decoder, options: StaticOptions, *, key: Any = None) -
         return Greedy(**arguments)
     return BeamSearch(
         reorder=model.reorder,
-        size=options.hypotheses,
+        beam_size=options.hypotheses,
         ended_size=options.hypotheses if options.keeps_n_best else 1,
         coverage=model.coverage if options.tracks_coverage else None,
         **arguments,

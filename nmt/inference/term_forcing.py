@@ -221,7 +221,7 @@ class TermForcer:
             self._engine,
             [segments[candidates[n].number].ids for n in fitting],
             np.array([limits[n] for n in fitting], np.int32),
-            self._options._replace(n_best=self._options.size),
+            self._options._replace(n_best=self._options.beam_size),
             stack_prefixes([encoded[n] for n in fitting]),
         )
         best: dict[int, tuple[_Candidate, list[Hypothesis]]] = {}

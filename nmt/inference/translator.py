@@ -282,7 +282,7 @@ class Translator:
     def samples(
         self,
         texts: Iterable[str],
-        count: int,
+        samples: int,
         *,
         temperature: float = 1.0,
         top_k: int = 0,
@@ -290,14 +290,14 @@ class Translator:
         seed: int = 1,
         prefix: str = "",
     ) -> list[list[Translation]]:
-        """Return ``count`` random translations per text, the most probable first.
+        """Return ``samples`` random translations per text, the most probable first.
 
         The same text and seed give the same samples, whatever the other texts are. Samples of a
         text that is cut are made of a random sample of each segment.
 
         Args:
             texts: source sentences.
-            count: samples per text; some may be equal.
+            samples: per text; some may be equal.
             temperature: above 1 more varied, below 1 more probable samples.
             top_k: sample from the k most probable tokens only; 0: from all.
             top_p: sample from the fewest tokens that together have this probability.
@@ -307,10 +307,10 @@ class Translator:
         Raises:
             UserError: the engine cannot sample, or the prefix is too long.
         """
-        return self.run(texts, SamplingRequest(count, temperature, top_k, top_p, seed, prefix))
+        return self.run(texts, SamplingRequest(samples, temperature, top_k, top_p, seed, prefix))
 
     def minimum_bayes_risk(
-        self, texts: Iterable[str], count: int, **sampling: Any
+        self, texts: Iterable[str], samples: int, **sampling: Any
     ) -> list[list[Translation]]:
         """Return samples, ranked by how much they agree with the others.
 
@@ -319,10 +319,10 @@ class Translator:
 
         Args:
             texts: source sentences.
-            count: samples per text.
+            samples: per text.
             sampling: options of `samples`.
         """
-        return self.run(texts, SamplingRequest(count, rank_by_agreement=True, **sampling))
+        return self.run(texts, SamplingRequest(samples, rank_by_agreement=True, **sampling))
 
     def run(self, texts: Iterable[str], request: Request) -> Results[list[Translation]]:
         """Return translations per text, best first.

@@ -262,36 +262,36 @@ def sources_and_limits(count: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("beam_size", [1, 4])
 def test_search_finds_what_keras_finds(
-    engine_of: Any, keras_engine: KerasEngine, size: int
+    engine_of: Any, keras_engine: KerasEngine, beam_size: int
 ) -> None:
     model = sure_model()
     table = model.embedding.table.numpy()
     table[[PAD, BOS]] = 0  # embeddings are tied: a random model likes to repeat BOS
     model.embedding.table.assign(table)
     sources, limits = sources_and_limits(60)
-    beam = BeamOptions(size, 0.6, n_best=size)
+    beam = BeamOptions(beam_size, 0.6, n_best=beam_size)
     hypotheses = engine_of(model).search(sources, limits, beam, NO_PREFIX)
-    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
-    assert all(1 <= len(ranked) <= size for ranked in hypotheses)
+    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if beam_size > 1 else 0)
+    assert all(1 <= len(ranked) <= beam_size for ranked in hypotheses)
     keras_engine.model.set_weights(model.get_weights())
     expected = keras_engine.search(sources, limits, beam, NO_PREFIX)
     for ours, theirs in zip(hypotheses, expected, strict=True):
         # CTranslate2 lets only the k best candidates end: an early end after them is not found,
         # and here it is better than an end forced by the limit.
-        if size == 1 or theirs[0].tokens != (EOS,):
+        if beam_size == 1 or theirs[0].tokens != (EOS,):
             assert ours[0].tokens == theirs[0].tokens
     assert len({len(theirs[0].tokens) for theirs in expected}) > 3
 
 
 @pytest.mark.parametrize(
-    ("size", "prefix"),
+    ("beam_size", "prefix"),
     [(1, []), (1, [5, 6, 5]), pytest.param(4, [5, 6, 5], marks=pytest.mark.long)],
     ids=str,
 )
 def test_no_ngram_occurs_twice_on_both_engines(
-    engine_of: Any, keras_engine: KerasEngine, size: int, prefix: list[int]
+    engine_of: Any, keras_engine: KerasEngine, beam_size: int, prefix: list[int]
 ) -> None:
     model = sure_model()
     table = model.embedding.table.numpy()
@@ -302,36 +302,36 @@ def test_no_ngram_occurs_twice_on_both_engines(
     forced_ids = np.array(prefix, np.int32)
     keras_engine.model.set_weights(model.get_weights())
     for n in (1, 2):
-        beam = BeamOptions(size, 0.6, n_best=size, no_repeat_ngram=n)
+        beam = BeamOptions(beam_size, 0.6, n_best=beam_size, no_repeat_ngram=n)
         hypotheses = engine_of(model).search(sources, limits, beam, forced_ids)
-        check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
+        check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if beam_size > 1 else 0)
         expected = keras_engine.search(sources, limits, beam, forced_ids)
         for ranked in (*hypotheses, *expected):
             for item in ranked:
                 ngrams = list(zip(*(item.tokens[i:] for i in range(n)), strict=False))
                 after = ngrams[max(0, len(prefix) - n + 1) :]
                 assert len(set(after)) == len(after)
-        if size == 1:  # CTranslate2's beam ranks by probabilities of the allowed tokens
+        if beam_size == 1:  # CTranslate2's beam ranks by probabilities of the allowed tokens
             assert [best.tokens for (best,) in hypotheses] == [best.tokens for (best,) in expected]
-        loose = keras_engine.search(sources, limits, BeamOptions(size, 0.6), forced_ids)
+        loose = keras_engine.search(sources, limits, BeamOptions(beam_size, 0.6), forced_ids)
         assert [ranked[0].tokens for ranked in loose] != [ranked[0].tokens for ranked in expected]
 
 
-@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("beam_size", [1, 4])
 def test_each_sentence_may_have_a_prefix_of_its_own(
-    engine_of: Any, keras_engine: KerasEngine, size: int
+    engine_of: Any, keras_engine: KerasEngine, beam_size: int
 ) -> None:
     model = sure_model()
     sources, limits = sources_and_limits(4)
     limits = np.maximum(limits, 4).astype(limits.dtype)
     prefixes: list[list[int]] = [[5, 6, 5], [], [6], [5, 5]]
     padded = np.array([[*ids, *[-1] * (3 - len(ids))] for ids in prefixes], np.int32)
-    beam = BeamOptions(size, 0.6)
+    beam = BeamOptions(beam_size, 0.6)
     keras_engine.model.set_weights(model.get_weights())
     for engine in (engine_of(model), keras_engine):
         together = engine.search(sources, limits, beam, padded)
         if engine is not keras_engine:
-            check_hypotheses(model, sources, limits, together, alpha=0.6 if size > 1 else 0)
+            check_hypotheses(model, sources, limits, together, alpha=0.6 if beam_size > 1 else 0)
         for row, ids in enumerate(prefixes):
             [alone] = engine.search(
                 sources[row : row + 1], limits[row : row + 1], beam, np.array(ids, np.int32)
@@ -341,16 +341,20 @@ def test_each_sentence_may_have_a_prefix_of_its_own(
             assert list(alone[0].tokens[: len(ids)]) == ids
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_bos_is_never_written(engine_of: Any, keras_engine: KerasEngine, size: int) -> None:
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_bos_is_never_written(engine_of: Any, keras_engine: KerasEngine, beam_size: int) -> None:
     model = sure_model()
     sources, limits = sources_and_limits(20)
     engine = engine_of(model)
-    written = engine._search(sources, 12, BeamOptions(size, 0.6), [NO_PREFIX] * len(sources), ())
+    written = engine._search(
+        sources, 12, BeamOptions(beam_size, 0.6), [NO_PREFIX] * len(sources), ()
+    )
     assert any(BOS in tokens for hypotheses in written for tokens in hypotheses)
-    hypotheses = engine.search(sources, limits, BeamOptions(size, 0.6, n_best=size), NO_PREFIX)
-    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
-    if size == 1:
+    hypotheses = engine.search(
+        sources, limits, BeamOptions(beam_size, 0.6, n_best=beam_size), NO_PREFIX
+    )
+    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if beam_size > 1 else 0)
+    if beam_size == 1:
         keras_engine.model.set_weights(model.get_weights())
         expected = keras_engine.search(sources, limits, BeamOptions(1, 0.6), NO_PREFIX)
         assert [best.tokens for best, *_ in hypotheses] == [best.tokens for best, *_ in expected]
@@ -387,25 +391,25 @@ def ending_model(wish: float) -> Transformer:
     return model
 
 
-@pytest.mark.parametrize("size", [1, 4])
-def test_a_prefix_begins_every_target_and_counts(engine_of: Any, size: int) -> None:
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_prefix_begins_every_target_and_counts(engine_of: Any, beam_size: int) -> None:
     model = ending_model(2)
     sources, _ = sources_and_limits(12)
     limits = np.array([4, 5, 6, *[11] * 9], np.int32)
     prefix = np.array([7, 8, 9], np.int32)
-    beam = BeamOptions(size, 0.6, n_best=size)
+    beam = BeamOptions(beam_size, 0.6, n_best=beam_size)
     hypotheses = engine_of(model).search(sources, limits, beam, prefix)
-    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
+    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if beam_size > 1 else 0)
     assert all(item.tokens[:3] == (7, 8, 9) for ranked in hypotheses for item in ranked)
     assert any(len(ranked[0].tokens) < 11 for ranked in hypotheses[3:])
 
 
-@pytest.mark.parametrize("size", [1, 4])
-def test_an_empty_target_may_be_found(engine_of: Any, size: int) -> None:
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_an_empty_target_may_be_found(engine_of: Any, beam_size: int) -> None:
     sources, _ = sources_and_limits(3)
     limits = np.full(3, 9, np.int32)
     hypotheses = engine_of(ending_model(8)).search(
-        sources, limits, BeamOptions(size, 0.6), NO_PREFIX
+        sources, limits, BeamOptions(beam_size, 0.6), NO_PREFIX
     )
     assert [ranked[0].tokens for ranked in hypotheses] == [(EOS,)] * 3
 

@@ -114,7 +114,7 @@ class Histories:
             prefixes = [(*prefix, token) for prefix in prefixes for token in (BOS, A, B)]
 
     def beam(
-        self, sentence: int, size: int, alpha: float, limit: int, no_repeat_ngram: int = 0
+        self, sentence: int, beam_size: int, alpha: float, limit: int, no_repeat_ngram: int = 0
     ) -> list[tuple[float, tuple[int, ...]]]:
         """A beam search in plain Python, which never stops early: (score, tokens), best first."""
         live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
@@ -129,14 +129,14 @@ class Histories:
                     if not ends_in_repeat((*prefix, token), no_repeat_ngram)
                 ),
                 reverse=True,
-            )[: 2 * size]
+            )[: 2 * beam_size]
             ended += [
                 (log_prob / penalty(length, alpha), tokens)
                 for log_prob, tokens in candidates
                 if tokens[-1] == EOS
             ]
-            live = [entry for entry in candidates if entry[1][-1] != EOS][:size]
-        return sorted(ended, reverse=True)[:size]
+            live = [entry for entry in candidates if entry[1][-1] != EOS][:beam_size]
+        return sorted(ended, reverse=True)[:beam_size]
 
 
 # What JAX compiles is of one shape: most searches are of these sentences, with this room for
@@ -209,7 +209,7 @@ def run_beam(
     state: Any,
     limits: Sequence[int],
     *,
-    size: int,
+    beam_size: int,
     alpha: float = 0.0,
     reorder: Any = same,
     length: int = ROOM,
@@ -224,13 +224,13 @@ def run_beam(
         reorder=reorder,
         bos=BOS,
         eos=EOS,
-        size=size,
-        ended_size=ended_size or size,
+        beam_size=beam_size,
+        ended_size=ended_size or beam_size,
         uses_no_repeat_ngram=no_repeat_ngram > 0,
         **more,
     )
     parameters = SearchParameters(
-        length_penalty=alpha, n_best=n_best or size, no_repeat_ngram=no_repeat_ngram
+        length_penalty=alpha, n_best=n_best or beam_size, no_repeat_ngram=no_repeat_ngram
     )
     constraints = make_constraints(limits, prefix, parameters)
     return numpy(program(algorithm, length)(state, constraints))

@@ -87,12 +87,12 @@ class Table:
                 for score, tokens in live
                 for token in (range(EOS, len(PIECES)) if len(tokens) < limit else [EOS])
             ]
-            best = sorted(grown, reverse=True)[: options.size]
+            best = sorted(grown, reverse=True)[: options.beam_size]
             ended += [
                 Hypothesis(each[1][1:], each[0], each[0]) for each in best if each[1][-1] == EOS
             ]
             live = [each for each in best if each[1][-1] != EOS]
-            if len(ended) >= options.size:
+            if len(ended) >= options.beam_size:
                 break
         return sorted(ended, key=lambda each: -each.score)[: options.n_best]
 

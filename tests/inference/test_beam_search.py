@@ -47,7 +47,7 @@ def test_beam_finds_what_greedy_misses() -> None:
 
     Two have ended, and 0.18 can only fall: the search stops.
     """
-    hypotheses = run_beam(TRAP, TRAP.state, [4], size=2)
+    hypotheses = run_beam(TRAP, TRAP.state, [4], beam_size=2)
     assert sequences(hypotheses) == [[B, EOS], [A, EOS]]
     np.testing.assert_allclose(hypotheses.log_probs, [[math.log(0.36), math.log(0.24)]], rtol=1e-6)
     np.testing.assert_array_equal(hypotheses.scores, hypotheses.log_probs)
@@ -65,7 +65,7 @@ def test_an_ended_hypothesis_outlives_better_prefixes_that_come_to_nothing() -> 
         after_a=[0, 0, 0.2, 0.45, 0.35],
         after_b=[0, 0, 0.1, 0.4, 0.5],
     )
-    hypotheses = run_beam(steps, steps.state, [4], size=2)
+    hypotheses = run_beam(steps, steps.state, [4], beam_size=2)
     assert sequences(hypotheses) == [[EOS], [A, A, A, EOS]]
     np.testing.assert_allclose(
         hypotheses.log_probs, [[math.log(0.3), math.log(0.01458)]], rtol=1e-5
@@ -91,13 +91,13 @@ OVERTAKING = Bigrams(
         (3.0, [[A, B, EOS], [A, EOS], [EOS]], [-0.602065, -0.643371, -0.916291]),
     ],
 )
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_longer_hypothesis_overtakes_under_a_length_penalty(
-    size: int, alpha: float, expected: list[list[int]], scores: list[float]
+    beam_size: int, alpha: float, expected: list[list[int]], scores: list[float]
 ) -> None:
-    hypotheses = run_beam(OVERTAKING, OVERTAKING.state, [5], size=size, alpha=alpha)
-    assert sequences(hypotheses) == expected[:size]
-    np.testing.assert_allclose(hypotheses.scores, [scores[:size]], rtol=1e-5)
+    hypotheses = run_beam(OVERTAKING, OVERTAKING.state, [5], beam_size=beam_size, alpha=alpha)
+    assert sequences(hypotheses) == expected[:beam_size]
+    np.testing.assert_allclose(hypotheses.scores, [scores[:beam_size]], rtol=1e-5)
 
 
 def test_length_penalty_by_hand() -> None:
@@ -119,7 +119,7 @@ def test_limits_force_eos_in_beam_search() -> None:
     b b 0.24, a b 0.2, b a 0.12; step 3 a a end 0.025, b b end 0.024. What ended in step 1, 0.1, is
     better than both.
     """
-    hypotheses = run_beam(TALKATIVE, TALKATIVE.state, [1, 3], size=2)
+    hypotheses = run_beam(TALKATIVE, TALKATIVE.state, [1, 3], beam_size=2)
     assert sequences(hypotheses, 0)[0] == [EOS]
     assert hypotheses.log_probs[0, 0] == pytest.approx(math.log(0.1), rel=1e-5)
     assert not is_possible(hypotheses.scores[0, 1])  # no second hypothesis exists
@@ -134,12 +134,12 @@ def test_limits_force_eos_in_beam_search() -> None:
 def test_a_beam_as_wide_as_the_tree_enumerates_it(alpha: float) -> None:
     """Four tokens, one of which ends, and up to four of them: 1 + 3 + 9 + 27 = 40 sequences."""
     steps = Histories(seed=2)
-    size, limit = 40, 4
+    beam_size, limit = 40, 4
     hypotheses = run_beam(
         steps,
-        steps.state([3, 8], size),
+        steps.state([3, 8], beam_size),
         [limit, limit],
-        size=size,
+        beam_size=beam_size,
         alpha=alpha,
         reorder=steps.reorder,
     )
@@ -151,7 +151,7 @@ def test_a_beam_as_wide_as_the_tree_enumerates_it(alpha: float) -> None:
             ),
             reverse=True,
         )
-        assert len(expected) == size
+        assert len(expected) == beam_size
         np.testing.assert_allclose(
             hypotheses.scores[row], [score for score, _ in expected], rtol=1e-5
         )
@@ -164,40 +164,48 @@ def test_a_beam_as_wide_as_the_tree_enumerates_it(alpha: float) -> None:
 
 
 @pytest.mark.parametrize(("alpha", "ending"), [(0.0, 0.0), (1.0, 1.0)])
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_stopping_early_never_changes_the_result(size: int, alpha: float, ending: float) -> None:
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_stopping_early_never_changes_the_result(
+    beam_size: int, alpha: float, ending: float
+) -> None:
     """Against a search that goes on to the limit, at several limits and propensities to end."""
     limits = [12, 3, 7, 12, 9, 10, 11, 12, 5, 12] * 2
     steps = Histories(3, ending)
     hypotheses = run_beam(
         steps,
-        steps.state(SENTENCES, size),
+        steps.state(SENTENCES, beam_size),
         limits,
-        size=size,
+        beam_size=beam_size,
         alpha=alpha,
         reorder=steps.reorder,
     )
     for row, (sentence, limit) in enumerate(zip(SENTENCES, limits, strict=True)):
-        expected = steps.beam(sentence, size, alpha, limit)
+        expected = steps.beam(sentence, beam_size, alpha, limit)
         assert sequences(hypotheses, row) == [list(tokens) for _, tokens in expected]
         scores = [score for score, _ in expected]
         np.testing.assert_allclose(hypotheses.scores[row], scores, rtol=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("size", [2, 5])
-def test_no_hypothesis_repeats_an_ngram(size: int, n: int) -> None:
+@pytest.mark.parametrize("beam_size", [2, 5])
+def test_no_hypothesis_repeats_an_ngram(beam_size: int, n: int) -> None:
     limits = [12, 3, 7, 12, 9, 10, 11, 12, 5, 12] * 2
     steps = Histories(3, ending=-2.0)
-    state = steps.state(SENTENCES, size)
+    state = steps.state(SENTENCES, beam_size)
     hypotheses, unlimited = (
         run_beam(
-            steps, state, limits, size=size, alpha=0.6, reorder=steps.reorder, no_repeat_ngram=n
+            steps,
+            state,
+            limits,
+            beam_size=beam_size,
+            alpha=0.6,
+            reorder=steps.reorder,
+            no_repeat_ngram=n,
         )
         for n in (n, 0)
     )
     for row, (sentence, limit) in enumerate(zip(SENTENCES, limits, strict=True)):
-        expected = steps.beam(sentence, size, 0.6, limit, no_repeat_ngram=n)
+        expected = steps.beam(sentence, beam_size, 0.6, limit, no_repeat_ngram=n)
         count = int(is_possible(hypotheses.scores[row]).sum())
         assert sequences(hypotheses, row)[:count] == [list(tokens) for _, tokens in expected]
         scores = [score for score, _ in expected]
@@ -222,10 +230,10 @@ def test_search_goes_on_while_the_length_penalty_may_still_turn_the_tables() -> 
     seven it has -0.799 / 2 = -0.399 and wins.
     """
     steps = Patient([0, 0, 0.55, 0.45, 0], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0])
-    hypotheses = run_beam(steps, steps.state, [7], size=1, alpha=1.0)
+    hypotheses = run_beam(steps, steps.state, [7], beam_size=1, alpha=1.0)
     assert sequences(hypotheses) == [[A] * 6 + [EOS]]
     np.testing.assert_allclose(hypotheses.scores, [[math.log(0.45) / 2]], rtol=1e-5)
-    without_penalty = run_beam(steps, steps.state, [7], size=1)
+    without_penalty = run_beam(steps, steps.state, [7], beam_size=1)
     assert sequences(without_penalty) == [[EOS]]
 
 
@@ -235,7 +243,7 @@ def test_states_follow_their_prefixes() -> None:
 
     def deviation(reorder: Any) -> float:
         state = steps.state(SENTENCES, 5)
-        hypotheses = run_beam(steps, state, [8] * 20, size=5, reorder=reorder)
+        hypotheses = run_beam(steps, state, [8] * 20, beam_size=5, reorder=reorder)
         return max(
             abs(steps.log_prob(sentence, tokens) - hypotheses.log_probs[row, n])
             for row, sentence in enumerate(SENTENCES)
@@ -254,7 +262,7 @@ def test_one_wanted_of_a_beam_is_its_best() -> None:
                 steps,
                 steps.state(SENTENCES, 5),
                 [10] * 20,
-                size=5,
+                beam_size=5,
                 alpha=alpha,
                 reorder=steps.reorder,
                 n_best=n,
@@ -271,7 +279,7 @@ def test_one_wanted_of_a_beam_is_its_best() -> None:
 def test_a_search_in_pieces_is_the_search_in_one() -> None:
     steps = Histories(seed=7)
     algorithm = BeamSearch(
-        step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=5, ended_size=5
+        step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, beam_size=5, ended_size=5
     )
     constraints = make_constraints(
         [9, 4, 7, 8] * 5, parameters=SearchParameters(length_penalty=0.6, n_best=5)
@@ -312,7 +320,7 @@ def test_a_penalty_ranks_and_does_not_prune() -> None:
         reorder=lambda state, parents: ops.take_along_axis(state, parents, axis=1),
         bos=BOS,
         eos=EOS,
-        size=2,
+        beam_size=2,
         ended_size=2,
         coverage=coverage,
     )
@@ -323,12 +331,12 @@ def test_a_penalty_ranks_and_does_not_prune() -> None:
     np.testing.assert_allclose(hypotheses.log_probs[0, 0], math.log(0.24), rtol=1e-5)
 
 
-@pytest.mark.parametrize("size", [16, 17, 40])
+@pytest.mark.parametrize("beam_size", [16, 17, 40])
 def test_a_wide_beam_finds_the_same_without_groups(
-    size: int, monkeypatch: pytest.MonkeyPatch
+    beam_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 1,040 pieces, in 33 groups, twice as many candidates as the beam is wide."""
-    table = np.random.default_rng(size).normal(size=(1, 7, 1040)).astype(np.float32)
+    table = np.random.default_rng(beam_size).normal(size=(1, 7, 1040)).astype(np.float32)
 
     def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
         rows = (tokens * 3 + index) % 7
@@ -337,8 +345,10 @@ def test_a_wide_beam_finds_the_same_without_groups(
     results = []
     for threshold in (nmt.inference.search._LONG, math.inf):
         monkeypatch.setattr(nmt.inference.search, "_LONG", threshold)
-        search = BeamSearch(step=step, reorder=same, bos=BOS, eos=EOS, size=size, ended_size=size)
-        constraints = make_constraints([3], parameters=SearchParameters(n_best=size))
+        search = BeamSearch(
+            step=step, reorder=same, bos=BOS, eos=EOS, beam_size=beam_size, ended_size=beam_size
+        )
+        constraints = make_constraints([3], parameters=SearchParameters(n_best=beam_size))
         compiled = jitted(
             lambda state, constraints, search=search: run(search, state, constraints, max_length=3)
         )

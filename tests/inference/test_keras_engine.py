@@ -225,22 +225,24 @@ def engine() -> KerasEngine:
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("size", [1, WIDE])
+@pytest.mark.parametrize("beam_size", [1, WIDE])
 def test_the_engine_finds_the_best_of_all_outputs_of_a_decoder(
-    engine: KerasEngine, size: int
+    engine: KerasEngine, beam_size: int
 ) -> None:
-    outputs = engine.search(SOURCES, LIMITS, BeamOptions(size, 0.6, n_best=size), NO_PREFIX)
+    outputs = engine.search(
+        SOURCES, LIMITS, BeamOptions(beam_size, 0.6, n_best=beam_size), NO_PREFIX
+    )
     for hypotheses, source, limit in zip(outputs, SOURCES, LIMITS, strict=True):
-        if size == 1:
+        if beam_size == 1:
             check(hypotheses, [WALK.greedy(with_end(source), limit)])
         else:
-            check(hypotheses, WALK.best(with_end(source), limit, 0.6, 0.0, size))
+            check(hypotheses, WALK.best(with_end(source), limit, 0.6, 0.0, beam_size))
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("size", [1, WIDE])
-def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, size: int) -> None:
-    beam = BeamOptions(size, 0.6, n_best=min(size, 3))
+@pytest.mark.parametrize("beam_size", [1, WIDE])
+def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, beam_size: int) -> None:
+    beam = BeamOptions(beam_size, 0.6, n_best=min(beam_size, 3))
     fast = compile_with_weights(
         WALK,
         lambda source, limits: tuple(search_in_graph(WALK, source, limits, beam, ROOM)),

@@ -59,7 +59,7 @@ def test_max_length_is_room_and_no_limit() -> None:
     steps = Histories(seed=6)
     limits, state = [ROOM, 4] * 10, steps.state(SENTENCES, 5)
     tight, roomy = (
-        run_beam(steps, state, limits, size=5, alpha=0.6, reorder=steps.reorder, length=length)
+        run_beam(steps, state, limits, beam_size=5, alpha=0.6, reorder=steps.reorder, length=length)
         for length in (ROOM, 60)
     )
     np.testing.assert_array_equal(roomy.tokens[..., :ROOM], tight.tokens)
@@ -77,7 +77,7 @@ def test_search_stops_when_nothing_better_can_come() -> None:
     """The end is nearly certain everywhere: after two steps both of k = 2 have ended."""
     sure = [0, 0, 0.98, 0.012, 0.008]
     steps = Exhausted(sure, sure, sure)
-    hypotheses = run_beam(steps, steps.state, [30], size=2, length=30)
+    hypotheses = run_beam(steps, steps.state, [30], beam_size=2, length=30)
     assert sequences(hypotheses) == [[EOS], [A, EOS]]
     np.testing.assert_allclose(hypotheses.scores, [np.log([0.98, 0.012 * 0.98])], rtol=1e-4)
     greedy = run_greedy(steps, steps.state, [30], length=30)
@@ -89,12 +89,14 @@ def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
     """Limits differ: one sentence is finished for long while the other still grows."""
     steps = Histories(seed=9, ending=0.5)
     limits, reorder = [9, 2] * 10, steps.reorder
-    batch = run_beam(steps, steps.state(SENTENCES, 5), limits, size=5, alpha=0.6, reorder=reorder)
+    batch = run_beam(
+        steps, steps.state(SENTENCES, 5), limits, beam_size=5, alpha=0.6, reorder=reorder
+    )
     greedy_batch = run_greedy(steps, steps.state(SENTENCES, 1), limits)
     for row in (5, 6):
         sentence, limit = SENTENCES[row], limits[row]
         single = run_beam(
-            steps, steps.state([sentence], 5), [limit], size=5, alpha=0.6, reorder=reorder
+            steps, steps.state([sentence], 5), [limit], beam_size=5, alpha=0.6, reorder=reorder
         )
         np.testing.assert_array_equal(batch.tokens[row], single.tokens[0])
         np.testing.assert_allclose(batch.scores[row], single.scores[0], rtol=1e-6)
@@ -106,8 +108,8 @@ def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
         )
 
 
-@pytest.mark.parametrize("size", [0, 2])
-def test_lengths_count_every_token_up_to_eos(size: int) -> None:
+@pytest.mark.parametrize("beam_size", [0, 2])
+def test_lengths_count_every_token_up_to_eos(beam_size: int) -> None:
     """A model may choose any id, even 0; hypotheses are cut by their lengths."""
     steps = Bigrams(
         after_bos=[0, 0, 0, 1, 0],
@@ -115,8 +117,8 @@ def test_lengths_count_every_token_up_to_eos(size: int) -> None:
         after_b=[0, 0, 1, 0, 0],
     )
     hypotheses = (
-        run_beam(steps, steps.state, [5], size=size)
-        if size
+        run_beam(steps, steps.state, [5], beam_size=beam_size)
+        if beam_size
         else run_greedy(steps, steps.state, [5])
     )
     for n, score in enumerate(hypotheses.scores[0]):
@@ -131,7 +133,7 @@ def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None
     """Elsewhere it is better: it remembers endings that were the second choice (`OVERTAKING`)."""
     steps = Histories(seed=7, ending=-20.0)
     limits, state = [5, 1, 8, 3] * 5, steps.state(SENTENCES, 1)
-    beam = run_beam(steps, state, limits, size=1, alpha=alpha, reorder=steps.reorder)
+    beam = run_beam(steps, state, limits, beam_size=1, alpha=alpha, reorder=steps.reorder)
     plain = run_greedy(steps, state, limits)
     np.testing.assert_array_equal(beam.tokens, plain.tokens)
     np.testing.assert_array_equal(beam.lengths, plain.lengths)
@@ -142,7 +144,7 @@ def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None
 def test_a_beam_of_one_is_never_worse_than_greedy() -> None:
     steps = Histories(seed=8)
     limits, state = [8] * 20, steps.state(SENTENCES, 1)
-    beam = run_beam(steps, state, limits, size=1, reorder=steps.reorder)
+    beam = run_beam(steps, state, limits, beam_size=1, reorder=steps.reorder)
     plain = run_greedy(steps, state, limits)
     assert (beam.log_probs >= plain.log_probs - 1e-5).all()
     equal = (beam.tokens == plain.tokens).all(-1)
@@ -160,27 +162,27 @@ def test_what_is_never_put_out_leaves_room_for_the_rest() -> None:
     hypotheses = run_greedy(steps, steps.state, [4], suppressed=(PAD, BOS))
     assert sequences(hypotheses) == [[A, EOS]]
     assert hypotheses.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
-    hypotheses = run_beam(steps, steps.state, [4], size=2, suppressed=(PAD, BOS))
+    hypotheses = run_beam(steps, steps.state, [4], beam_size=2, suppressed=(PAD, BOS))
     assert sequences(hypotheses) == [[A, EOS], [EOS]]
     assert hypotheses.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("size", [0, 1, 5])
-def test_prefixes_are_taken_and_cost_what_they_cost(size: int) -> None:
+@pytest.mark.parametrize("beam_size", [0, 1, 5])
+def test_prefixes_are_taken_and_cost_what_they_cost(beam_size: int) -> None:
     """Each sentence has a prefix of its own length; the best of all that begin with it is found."""
     steps = Histories(seed=4)
     prefixes = [[B, A, FREE], [A, FREE, FREE], [FREE, FREE, FREE], [B, B, B]] * 5
-    limits, state = [6] * 20, steps.state(SENTENCES, max(1, size))
-    if size:
+    limits, state = [6] * 20, steps.state(SENTENCES, max(1, beam_size))
+    if beam_size:
         hypotheses = run_beam(
-            steps, state, limits, size=size, reorder=steps.reorder, prefix=prefixes
+            steps, state, limits, beam_size=beam_size, reorder=steps.reorder, prefix=prefixes
         )
     else:
         hypotheses = run_greedy(steps, state, limits, prefix=prefixes)
     for row, (sentence, prefix) in enumerate(zip(SENTENCES, prefixes, strict=True)):
         forced = [token for token in prefix if token != FREE]
         listed = sequences(hypotheses, row)
-        assert len(listed) == max(1, size)
+        assert len(listed) == max(1, beam_size)
         for tokens, log_prob in zip(listed, hypotheses.log_probs[row], strict=True):
             assert tokens[: len(forced)] == forced
             assert log_prob == pytest.approx(steps.log_prob(sentence, tokens), rel=1e-5)
@@ -248,49 +250,49 @@ def without_padding(logits: Any) -> Any:
     return ops.where(ops.arange(ops.shape(logits)[-1]) > 0, logits, IMPOSSIBLE)
 
 
-def search(source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
-    """Search with the model: greedily where ``size`` is 0."""
+def search(source: Any, limits: Any, beam_size: int, length: Any = LENGTH) -> Any:
+    """Search with the model: greedily where ``beam_size`` is 0."""
     model = tiny()
 
     def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
         logits, state = model.step(tokens, index, state)
         return without_padding(logits), state
 
-    state = model.start(source, beam_size=max(1, size), max_length=length)
+    state = model.start(source, beam_size=max(1, beam_size), max_length=length)
     marks: dict[str, Any] = {"step": step, "bos": BOS, "eos": EOS}
     algorithm = (
-        BeamSearch(reorder=model.reorder, size=size, ended_size=size, **marks)
-        if size
+        BeamSearch(reorder=model.reorder, beam_size=beam_size, ended_size=beam_size, **marks)
+        if beam_size
         else Greedy(**marks)
     )
     free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-    parameters = SearchParameters(length_penalty=0.6, n_best=max(1, size))
+    parameters = SearchParameters(length_penalty=0.6, n_best=max(1, beam_size))
     return tuple(run(algorithm, state, Constraints(limits, free, parameters), max_length=length))
 
 
 @cache
-def compiled_search(size: int) -> Callable[..., HypothesisTensors]:
+def compiled_search(beam_size: int) -> Callable[..., HypothesisTensors]:
     """Return a search; the greedy one takes its room as the engine gives it on JAX: as a length."""
 
     def greedy(source: Any, limits: Any, room: Any) -> Any:
         return search(source, limits, 0, ops.shape(room)[0])
 
     def beam(source: Any, limits: Any) -> Any:
-        return search(source, limits, size)
+        return search(source, limits, beam_size)
 
-    if size:
+    if beam_size:
         fast = compile_with_weights(tiny(), beam, (2, 1))
         return lambda source, limits: HypothesisTensors(*fast(source, limits))
     with_room = compile_with_weights(tiny(), greedy, (2, 1, 1))
     return lambda source, limits: HypothesisTensors(*with_room(source, limits, np.arange(LENGTH)))
 
 
-@pytest.mark.parametrize("size", [0, WIDTH])
-def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
+@pytest.mark.parametrize("beam_size", [0, WIDTH])
+def test_scores_are_teacher_forced_log_probabilities(beam_size: int) -> None:
     lengths = set()
     for seed in (1, 2):  # two models, one of which ends early
         model = change(seed)
-        hypotheses = compiled_search(size)(SOURCE, LIMITS)
+        hypotheses = compiled_search(beam_size)(SOURCE, LIMITS)
         for n in range(hypotheses.tokens.shape[1]):
             chosen = hypotheses.tokens[:, n]  # [B, T]
             # After EOS both are padding.
@@ -303,21 +305,21 @@ def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
                 assert chosen[row, length - 1] == EOS
                 expected = chosen_log_probs[row, :length].sum()
                 assert hypotheses.log_probs[row, n] == pytest.approx(expected, abs=1e-4)
-                divisor = penalty(length, 0.6) if size else 1.0
+                divisor = penalty(length, 0.6) if beam_size else 1.0
                 assert hypotheses.scores[row, n] == pytest.approx(expected / divisor, abs=1e-4)
                 lengths.add(int(length))
     assert len(lengths) > 1
 
 
-@pytest.mark.parametrize("size", [0, WIDTH])
-def test_compiled_search_equals_eager_and_sees_new_weights(size: int) -> None:
-    fast = compiled_search(size)
+@pytest.mark.parametrize("beam_size", [0, WIDTH])
+def test_compiled_search_equals_eager_and_sees_new_weights(beam_size: int) -> None:
+    fast = compiled_search(beam_size)
     change(2)
     before = fast(SOURCE, LIMITS)
     assert all(isinstance(part, np.ndarray) for part in before)
     change(3)
     source, limits = ops.convert_to_tensor(SOURCE), ops.convert_to_tensor(LIMITS)
-    slow, after = numpy(HypothesisTensors(*search(source, limits, size))), fast(SOURCE, LIMITS)
+    slow, after = numpy(HypothesisTensors(*search(source, limits, beam_size))), fast(SOURCE, LIMITS)
     np.testing.assert_array_equal(after.tokens, slow.tokens)
     np.testing.assert_array_equal(after.lengths, slow.lengths)
     np.testing.assert_allclose(after.log_probs, slow.log_probs, atol=1e-4)

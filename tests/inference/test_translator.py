@@ -119,7 +119,7 @@ def test_texts_may_come_from_any_iterable_of_strings(translator: Translator) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"count": 0}, "count must be at least 1, got 0"),
+        ({"samples": 0}, "samples must be at least 1, got 0"),
         ({"temperature": -1.0}, "temperature must be finite and above 0, got -1"),
         ({"temperature": math.inf}, "temperature must be finite"),
         ({"top_k": -1}, "top_k must be at least 0, got -1"),
@@ -132,7 +132,7 @@ def test_texts_may_come_from_any_iterable_of_strings(translator: Translator) -> 
 def test_options_of_sampling_have_ranges(
     translator: Translator, options: dict[str, Any], message: str
 ) -> None:
-    options = {"count": 2} | options
+    options = {"samples": 2} | options
     with pytest.raises(UserError, match=message):
         translator.samples(["Hola."], **options)
     with pytest.raises(UserError, match=message):
@@ -456,13 +456,14 @@ def test_a_coverage_penalty_needs_a_beam() -> None:
     request = SearchRequest(coverage_penalty=0.2)
     message = r"^coverage_penalty=0.2 needs a beam_size of 2 or more, got 1$"
     greedy, wide = (
-        DecodingConfig(beam_size=size, length_penalty=0.6, no_repeat_ngram=0) for size in (1, 4)
+        DecodingConfig(beam_size=beam_size, length_penalty=0.6, no_repeat_ngram=0)
+        for beam_size in (1, 4)
     )
     for requested, decoding in ((1, wide), (None, greedy)):
         with pytest.raises(UserError, match=message):
             replace(request, beam_size=requested).resolve(decoding, 9)
     assert request.resolve(wide, 9).coverage_penalty == 0.2
-    assert replace(request, beam_size=2).resolve(greedy, 9).size == 2
+    assert replace(request, beam_size=2).resolve(greedy, 9).beam_size == 2
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])

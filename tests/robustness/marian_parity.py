@@ -322,7 +322,7 @@ def use_their_endings(kind: Any) -> type:
 
     class Theirs(kind):
         def may_end(self, ends: Any, log_probs: Any) -> Any:
-            is_best = ops.arange(2 * self.size) < self.size
+            is_best = ops.arange(2 * self.beam_size) < self.beam_size
             return ops.logical_and(super().may_end(ends, log_probs), is_best)
 
     return Theirs

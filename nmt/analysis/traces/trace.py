@@ -133,7 +133,7 @@ def record(
     sources = ops.convert_to_tensor(source[None])
     start = _Recorded(
         inner=start_state(model, sources, options.static_options, limit),
-        logits=ops.zeros((1, options.size, model.vocabulary_size), "float32"),
+        logits=ops.zeros((1, options.beam_size, model.vocabulary_size), "float32"),
     )
     prefixes = _Prefixes(translator, segment.target_spans)
     for progress in _search_by_position(algorithm, start, constraints, limit):
@@ -149,7 +149,7 @@ def record(
     )
     return Trace(
         source=[show_spans(piece, segment.spans) for piece in translator.tokenizer.pieces(source)],
-        beam_size=options.size,
+        beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         nodes=prefixes.nodes,
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
@@ -164,8 +164,8 @@ def _resolve_options(
     options = SearchRequest(beam_size, length_penalty).resolve(
         translator.decoding, translator.tokenizer.vocabulary_size
     )
-    alpha = options.length_penalty if options.size > 1 else 0.0
-    return options._replace(length_penalty=alpha, n_best=options.size, avoids_loops=False)
+    alpha = options.length_penalty if options.beam_size > 1 else 0.0
+    return options._replace(length_penalty=alpha, n_best=options.beam_size, avoids_loops=False)
 
 
 class _Prefixes:

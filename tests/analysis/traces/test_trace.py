@@ -26,7 +26,7 @@ WIDEST = 48  # ends of branches of any trace here, at most
 
 # On another backend every length is compiled anew: one text is enough there.
 CASES = [
-    *(pytest.param("hola", size, marks=pytest.mark.backend) for size in (1, 4)),
+    *(pytest.param("hola", beam_size, marks=pytest.mark.backend) for beam_size in (1, 4)),
     ("hola", 3),
     ("buenosdias", 4),
 ]
@@ -34,7 +34,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def traced(letters: Translator) -> Callable[[str, int], Trace]:
-    return cache(lambda text, size: record(letters, text, beam_size=size))
+    return cache(lambda text, beam_size: record(letters, text, beam_size=beam_size))
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +59,14 @@ def forced(letters: Translator) -> Callable[..., np.ndarray]:
     return scored
 
 
-@pytest.mark.parametrize(("text", "size"), CASES)
+@pytest.mark.parametrize(("text", "beam_size"), CASES)
 def test_the_trace_ends_as_the_search_does(
-    letters: Translator, traced: Callable[[str, int], Trace], text: str, size: int
+    letters: Translator, traced: Callable[[str, int], Trace], text: str, beam_size: int
 ) -> None:
-    trace = traced(text, size)
-    [hypotheses] = letters.hypotheses([text], beam_size=size, n_best=size, no_repeat_ngram=0)
+    trace = traced(text, beam_size)
+    [hypotheses] = letters.hypotheses(
+        [text], beam_size=beam_size, n_best=beam_size, no_repeat_ngram=0
+    )
     assert [trace.tokens(node) for node in trace.finished] == [
         hypothesis.tokens for hypothesis in hypotheses
     ]
@@ -91,11 +93,14 @@ def test_options_are_refused_as_by_the_search(letters: Translator) -> None:
             record(letters, "hola", **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("text", "size"), CASES)
+@pytest.mark.parametrize(("text", "beam_size"), CASES)
 def test_every_probability_is_that_of_a_whole_forward_pass(
-    traced: Callable[[str, int], Trace], forced: Callable[..., np.ndarray], text: str, size: int
+    traced: Callable[[str, int], Trace],
+    forced: Callable[..., np.ndarray],
+    text: str,
+    beam_size: int,
 ) -> None:
-    trace = traced(text, size)
+    trace = traced(text, beam_size)
     leaves = sorted(set(range(len(trace.nodes))) - {node.parent for node in trace.nodes})
     expected_rows = forced(text, [trace.tokens(leaf)[: LENGTH - 1] for leaf in leaves])
     for leaf, log_probs in zip(leaves, expected_rows, strict=True):
@@ -118,11 +123,11 @@ def test_every_probability_is_that_of_a_whole_forward_pass(
 
 
 def test_the_tree_is_one_beam_wide(traced: Callable[[str, int], Trace]) -> None:
-    for text, size in (("hola", 1), ("hola", 4), ("buenosdias", 4)):
-        trace = traced(text, size)
+    for text, beam_size in (("hola", 1), ("hola", 4), ("buenosdias", 4)):
+        trace = traced(text, beam_size)
         depths = [node.depth for node in trace.nodes if node.score is None]
         assert depths.count(0) == 1
-        assert max(depths.count(depth) for depth in set(depths)) <= size
+        assert max(depths.count(depth) for depth in set(depths)) <= beam_size
         for number, node in enumerate(trace.nodes[1:], start=1):
             assert node.parent is not None
             parent = trace.nodes[node.parent]
@@ -174,8 +179,8 @@ def test_where_greedy_and_beam_part(traced: Callable[[str, int], Trace]) -> None
 
 
 def test_what_is_shown_names_every_end(traced: Callable[[str, int], Trace]) -> None:
-    for text, size in (("hola", 1), ("hola", 4), ("buenosdias", 4)):
-        trace = traced(text, size)
+    for text, beam_size in (("hola", 1), ("hola", 4), ("buenosdias", 4)):
+        trace = traced(text, beam_size)
         console = Console(width=200, record=True, file=io.StringIO())
         for part in render(trace, find_parting(traced(text, 1), trace)):
             console.print(part)
@@ -185,7 +190,7 @@ def test_what_is_shown_names_every_end(traced: Callable[[str, int], Trace]) -> N
         assert shown.count("[log p") == len(
             set(range(1, len(trace.nodes))) - {node.parent for node in trace.nodes}
         )
-        assert ("greedy and beam" in shown) == (size > 1)
+        assert ("greedy and beam" in shown) == (beam_size > 1)
 
 
 @pytest.mark.parametrize(
