@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
 from nmt.data.noise import RowNoise
-from nmt.data.packing import PackedRows, Side, pack
+from nmt.data.packing import PackedRows, pack
+from nmt.data.ragged import concatenate_ranges
 from nmt.data.tokenizer import BOS, EOS
 
 Batch = dict[str, np.ndarray]
@@ -189,17 +190,10 @@ class InMemoryBatches(BatchPlan):
         corpus = self._corpus
         return PackedRows(
             ends - begins,
-            gather(corpus.source, pairs),
-            gather(corpus.target, pairs),
+            corpus.source.take(pairs),
+            corpus.target.take(pairs),
             None if corpus.weights is None else corpus.weights[pairs],
         )
-
-
-def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
-    """Return one side of the pairs with these indices."""
-    begins = np.asarray(sequences.offsets[pairs])
-    lengths = np.asarray(sequences.offsets[pairs + 1]) - begins
-    return Side(lengths, sequences.ids[concatenate_ranges(begins, lengths)])
 
 
 def collate(shape: tuple[int, int], rows: PackedRows) -> Batch:
@@ -228,9 +222,10 @@ def collate(shape: tuple[int, int], rows: PackedRows) -> Batch:
         return array
 
     batch: Batch = {}
-    for name, (bare, ids) in (("source", source), ("target", target)):
+    for name, side in (("source", source), ("target", target)):
+        bare = side.lengths
         length = bare + 1  # with EOS
-        before = np.cumsum(length) - length  # tokens of all pairs before each pair
+        before = side.offsets[:-1] + np.arange(len(side))  # tokens of all pairs before each pair
         row_begin = np.repeat(before[np.cumsum(per_row) - per_row], per_row)
         begin = row * shape[1] + before - row_begin  # cell of each pair's first token
         cells = concatenate_ranges(begin, length)
@@ -238,22 +233,15 @@ def collate(shape: tuple[int, int], rows: PackedRows) -> Batch:
         batch[f"{name}_positions"] = scatter(
             cells, concatenate_ranges(np.zeros(len(length), np.int64), length)
         )
-        tokens = scatter(concatenate_ranges(begin, bare), ids)
+        tokens = scatter(concatenate_ranges(begin, bare), side.ids)
         tokens.reshape(-1)[begin + bare] = EOS
         if name == "source":
             batch["source"] = tokens
             continue
         batch["labels"] = tokens
-        shifted = scatter(concatenate_ranges(begin + 1, bare), ids)
+        shifted = scatter(concatenate_ranges(begin + 1, bare), side.ids)
         shifted.reshape(-1)[begin] = BOS
         batch["target"] = shifted
         if weights is not None:
             batch["weights"] = scatter(cells, np.repeat(weights, length), np.float32)
     return batch
-
-
-def concatenate_ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenate ``arange(begin, begin + length)`` over all ranges."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(begins - (ends - lengths), lengths)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from nmt.data.packing import Side
+from nmt.data.ragged import RaggedIds
 
 _WINDOW = 3  # tokens on each side that are neighbours; one at distance d counts 1 / d
 _CONTEXT_POWER = 0.75  # makes rare contexts less important (Levy et al. 2015, equation 3)
@@ -23,7 +23,9 @@ _MAX_RANK = 256  # of wider vectors; the decomposition takes time in proportion
 _EXTRA = 16  # vectors of the randomised decomposition
 
 
-def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> np.ndarray:
+def embed_tokens(
+    sides: tuple[RaggedIds, RaggedIds], vocabulary_size: int, width: int
+) -> np.ndarray:
     """Return vectors of length 1, float32 [V, D]; zeros for tokens that co-occur with none.
 
     Args:
@@ -51,11 +53,11 @@ def embed_tokens(sides: tuple[Side, Side], vocabulary_size: int, width: int) -> 
     return np.where(occurs[:, None], vectors / np.maximum(norms, 1e-9), 0)
 
 
-def _count_neighbors(sides: Sequence[Side], size: int) -> sparse.csr_matrix:
+def _count_neighbors(sides: Sequence[RaggedIds], size: int) -> sparse.csr_matrix:
     """Return how often tokens are neighbours: float32 [V, V], symmetric."""
     counts = sparse.csr_matrix((size, size), dtype=np.float32)
-    for lengths, ids in sides:
-        pair = np.repeat(np.arange(len(lengths)), lengths)
+    for side in sides:
+        pair, ids = np.repeat(np.arange(len(side)), side.lengths), side.ids
         for distance in range(1, _WINDOW + 1):
             near = pair[distance:] == pair[:-distance]
             cells = ids[:-distance][near], ids[distance:][near]
@@ -64,14 +66,14 @@ def _count_neighbors(sides: Sequence[Side], size: int) -> sparse.csr_matrix:
     return counts + counts.T
 
 
-def _count_in_pairs(sides: Sequence[Side], size: int) -> sparse.csr_matrix:
+def _count_in_pairs(sides: Sequence[RaggedIds], size: int) -> sparse.csr_matrix:
     """Return how often tokens occur in one pair, on any side: float32 [V, V], symmetric.
 
     On the diagonal, each with itself: so a word and its translation have the same contexts.
     """
-    pair = np.concatenate([np.repeat(np.arange(len(side.lengths)), side.lengths) for side in sides])
+    pair = np.concatenate([np.repeat(np.arange(len(side)), side.lengths) for side in sides])
     ids = np.concatenate([side.ids for side in sides])
-    pairs = len(sides[0].lengths)
+    pairs = len(sides[0])
     occurrences = sparse.csr_matrix((np.ones(len(ids), np.float32), (pair, ids)), (pairs, size))
     return (occurrences.T @ occurrences).tocsr()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt.data.caching import cached_folder, digest_texts, save_array
+from nmt.data.ragged import RaggedIds
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
 from nmt.startup.console import make_console
@@ -18,33 +19,6 @@ from nmt.text.shared_spans import keep_shared_spans
 from nmt.text.spans import SLOTS
 
 _CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in parallel
-
-
-class Sequences:
-    """Id sequences of one side, as flat ids and offsets."""
-
-    def __init__(self, ids: np.ndarray, offsets: np.ndarray) -> None:
-        self.ids = ids  # int32 [all tokens]
-        self.offsets = offsets  # int64 [sequences + 1]
-
-    @classmethod
-    def of(cls, sequences: Sequence[np.ndarray]) -> Sequences:
-        """Join arrays of ids."""
-        offsets = np.zeros(len(sequences) + 1, np.int64)
-        np.cumsum([len(ids) for ids in sequences], out=offsets[1:])
-        joined = np.concatenate(sequences) if sequences else np.zeros(0)
-        return cls(joined.astype(np.int32), offsets)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        return self.ids[self.offsets[index] : self.offsets[index + 1]]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens in each sequence: int64 [sequences]."""
-        return np.diff(self.offsets)
 
 
 class EncodedCorpus:
@@ -57,7 +31,7 @@ class EncodedCorpus:
     """
 
     def __init__(
-        self, source: Sequences, target: Sequences, weights: np.ndarray | None = None
+        self, source: RaggedIds, target: RaggedIds, weights: np.ndarray | None = None
     ) -> None:
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sequences, {len(target)} target sequences")
@@ -102,15 +76,12 @@ def fit_contexts(
 def _encode_texts(
     tokenizer: Tokenizer,
     texts: Sequence[str],
-    track: Callable[[Iterator[Sequences]], Iterator[Sequences]] = iter,
-) -> Sequences:
+    track: Callable[[Iterator[RaggedIds]], Iterator[RaggedIds]] = iter,
+) -> RaggedIds:
     """Encode texts chunk by chunk, as lists of ids take much memory; ``track`` shows progress."""
     starts = range(0, len(texts), _CHUNK)
-    encoded = (Sequences.of(tokenizer.encode(texts[i : i + _CHUNK])) for i in starts)
-    chunks = list(track(encoded))
-    lengths = np.concatenate([np.zeros(1, np.int64), *(chunk.lengths for chunk in chunks)])
-    ids = np.concatenate([np.zeros(0, np.int32), *(chunk.ids for chunk in chunks)])
-    return Sequences(ids, np.cumsum(lengths))
+    encoded = (RaggedIds.of(tokenizer.encode(texts[i : i + _CHUNK])) for i in starts)
+    return RaggedIds.join(list(track(encoded)) or [RaggedIds.of([])])
 
 
 def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
@@ -136,7 +107,7 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
                 total=len(pairs),
                 label=f"encoding {name}",
                 console=console,
-                count=Sequences.__len__,
+                count=RaggedIds.__len__,
             )
             sequences = _encode_texts(side, [getattr(pair, name) for pair in pairs], show)
             save_array(path / f"{name}.ids.npy", sequences.ids)
@@ -144,8 +115,8 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
 
     cached_folder(folder, write)
 
-    def load(name: str) -> Sequences:
+    def load(name: str) -> RaggedIds:
         ids, offsets = folder / f"{name}.ids.npy", folder / f"{name}.offsets.npy"
-        return Sequences(np.load(ids, mmap_mode="r"), np.load(offsets, mmap_mode="r"))
+        return RaggedIds(np.load(ids, mmap_mode="r"), np.load(offsets, mmap_mode="r"))
 
     return EncodedCorpus(load("source"), load("target"))

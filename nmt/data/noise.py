@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from nmt.data.packing import PackedRows, Side
+from nmt.data.packing import PackedRows
+from nmt.data.ragged import RaggedIds
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.context import CONTEXT_MARK
 from nmt.text.noise import SOURCE_CHANGES, TextNoise
@@ -90,9 +91,7 @@ class BatchNoise:
         self, rows: PackedRows, length: int, addresses: Sequence[Sequence[int]]
     ) -> PackedRows:
         """See `RowNoise.change_rows`."""
-        weights = (
-            [1.0] * len(rows.source.lengths) if rows.weights is None else rows.weights.tolist()
-        )
+        weights = [1.0] * len(rows.source) if rows.weights is None else rows.weights.tolist()
         pairs = map(PackedPair, _split(rows.source), _split(rows.target), weights)
         changed = [
             self.change(list(islice(pairs, count)), length, address)
@@ -170,12 +169,12 @@ class BatchNoise:
         return [PackedPair(source_ids, target_ids, pairs[0].weight)]
 
 
-def _split(side: Side) -> Iterator[list[int]]:
+def _split(side: RaggedIds) -> Iterator[list[int]]:
     """Return an iterator of the tokens of each pair."""
     ids = iter(side.ids.tolist())
     return (list(islice(ids, length)) for length in side.lengths.tolist())
 
 
-def _join(sequences: Sequence[Sequence[int]]) -> Side:
-    lengths = np.array([len(ids) for ids in sequences], np.int64)
-    return Side(lengths, np.fromiter(chain.from_iterable(sequences), np.int32))
+def _join(sequences: Sequence[Sequence[int]]) -> RaggedIds:
+    ids = np.fromiter(chain.from_iterable(sequences), np.int32)
+    return RaggedIds.from_lengths(ids, [len(ids) for ids in sequences])

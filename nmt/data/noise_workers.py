@@ -18,7 +18,8 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from nmt.data.noise import BatchNoise
-from nmt.data.packing import PackedRows, Side
+from nmt.data.packing import PackedRows
+from nmt.data.ragged import RaggedIds
 
 
 class NoiseWorkers:
@@ -91,7 +92,7 @@ def _cut(rows: PackedRows, part: slice) -> PackedRows:
     """Return consecutive rows."""
     first, last = rows.per_row[: part.start].sum(), rows.per_row[: part.stop].sum()
     weights = None if rows.weights is None else rows.weights[first:last]
-    sides = rows.source.take(first, last), rows.target.take(first, last)
+    sides = rows.source.slice(first, last), rows.target.slice(first, last)
     return PackedRows(rows.per_row[part], *sides, weights)
 
 
@@ -99,8 +100,8 @@ def _join(parts: Sequence[PackedRows]) -> PackedRows:
     weights = [part.weights for part in parts if part.weights is not None]
     return PackedRows(
         np.concatenate([part.per_row for part in parts]),
-        Side.join([part.source for part in parts]),
-        Side.join([part.target for part in parts]),
+        RaggedIds.join([part.source for part in parts]),
+        RaggedIds.join([part.target for part in parts]),
         np.concatenate(weights) if weights else None,
     )
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt.data.ragged import RaggedIds
+
 
 @dataclass(frozen=True)
 class RowPlan:
@@ -21,30 +23,12 @@ class RowPlan:
         return len(self.offsets) - 1
 
 
-class Side(NamedTuple):
-    """One side of some pairs."""
-
-    lengths: np.ndarray  # int64 [pairs], in tokens, without EOS
-    ids: np.ndarray  # int [all tokens], pair after pair
-
-    @classmethod
-    def join(cls, sides: Sequence[Side]) -> Side:
-        """Return the same side of several groups of pairs as one."""
-        lengths, ids = zip(*sides, strict=True)
-        return cls(np.concatenate(lengths), np.concatenate(ids))
-
-    def take(self, first: int, last: int) -> Side:
-        """Return the side of pairs [first, last)."""
-        tokens = slice(self.lengths[:first].sum(), self.lengths[:last].sum())
-        return Side(self.lengths[first:last], self.ids[tokens])
-
-
 class PackedRows(NamedTuple):
     """The pairs of some rows, row after row."""
 
     per_row: np.ndarray  # int64 [rows], pairs in each
-    source: Side
-    target: Side
+    source: RaggedIds
+    target: RaggedIds
     weights: np.ndarray | None  # float32 [pairs], in the loss; None: all are 1
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.batches import concatenate_ranges, gather
 from nmt.data.encoded import EncodedCorpus
-from nmt.data.packing import PackedRows, RowPlan, Side
+from nmt.data.packing import PackedRows, RowPlan
+from nmt.data.ragged import RaggedIds, concatenate_ranges
 
 
 def type_of_ids(vocabulary_size: int) -> type[np.uint16 | np.int32]:
@@ -38,7 +38,7 @@ def write_records(
     """
     pairs = np.concatenate([np.zeros(0, np.int64), *(rows.pairs for rows in packed)])
     per_row = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.offsets) for rows in packed)])
-    sides = [gather(side, pairs) for side in (corpus.source, corpus.target)]
+    sides = [side.take(pairs) for side in (corpus.source, corpus.target)]
     words = 0 if corpus.weights is None else 4 // np.dtype(dtype).itemsize  # per weight
     first = np.cumsum(per_row) - per_row  # first pair of each row
     tokens = [np.add.reduceat(np.append(side.lengths, 0), first) for side in sides]
@@ -82,9 +82,11 @@ def read_records(records: np.ndarray, begins: np.ndarray, *, has_weights: bool) 
     first = np.cumsum(per_row) - per_row
     lengths = [records[layout.lengths(i)].astype(np.int64) for i in (0, 1)]
     tokens = [np.add.reduceat(side, first) for side in lengths]
-    source = Side(lengths[0], records[concatenate_ranges(layout.ids(0), tokens[0])])
-    target = Side(lengths[1], records[concatenate_ranges(layout.ids(tokens[0]), tokens[1])])
+    source_ids = records[concatenate_ranges(layout.ids(0), tokens[0])]
+    target_ids = records[concatenate_ranges(layout.ids(tokens[0]), tokens[1])]
     weights = records[layout.weights()].view(np.float32) if has_weights else None
+    source = RaggedIds.from_lengths(source_ids, lengths[0])
+    target = RaggedIds.from_lengths(target_ids, lengths[1])
     return PackedRows(per_row, source, target, weights)
 
 

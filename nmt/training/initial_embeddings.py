@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.data.batches import BatchPlan
 from nmt.data.cooccurrence import embed_tokens
-from nmt.data.packing import Side
+from nmt.data.ragged import RaggedIds
 from nmt.model.blocks import FeedForward
 from nmt.model.contract import CROSS, DECODER, ENCODER
 from nmt.model.transformer import Transformer
@@ -43,7 +43,7 @@ def initialize_embeddings(
     random, path = np.asarray(table, np.float32), folder / _FILE
     if process_group.is_main_process:
         source, target = sample_pairs(plan)
-        log(f"token embeddings start from co-occurrences in {len(source.lengths):,} pairs")
+        log(f"token embeddings start from co-occurrences in {len(source):,} pairs")
         vectors = embed_tokens((source, target), *random.shape)
         if process_group.processes > 1:
             np.save(path, vectors)
@@ -91,15 +91,15 @@ def initialize_residual_branches(model: Transformer) -> None:
                 projection.kernel.assign(np.eye(sizes.d_model, dtype=np.float32))
 
 
-def sample_pairs(plan: BatchPlan) -> tuple[Side, Side]:
+def sample_pairs(plan: BatchPlan) -> tuple[RaggedIds, RaggedIds]:
     """Return the sources and targets of pairs of a plan: all, or some at even intervals."""
     share = min(1.0, _MAX_COOCCURRENCES * plan.pairs / max(1, plan.tokens_per_epoch) ** 2)
     count = max(1, round(share * plan.steps_per_epoch))
     numbers = np.linspace(0, plan.steps_per_epoch - 1, count).round().astype(int)
     rows = [plan.read_rows(*plan.rows_of_batch(number)) for number in numbers.tolist()]
-    source = Side.join([each.source for each in rows])
-    target = Side.join([each.target for each in rows])
+    source = RaggedIds.join([each.source for each in rows])
+    target = RaggedIds.join([each.target for each in rows])
     # Where pairs are of very different lengths, there are more than their mean tells.
     cooccurrences = np.cumsum((source.lengths + target.lengths) ** 2)
     pairs = max(1, int(np.searchsorted(cooccurrences, _MAX_COOCCURRENCES, "right")))
-    return source.take(0, pairs), target.take(0, pairs)
+    return source.slice(0, pairs), target.slice(0, pairs)

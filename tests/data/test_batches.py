@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.data.batches import Batch, InMemoryBatches
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.ragged import RaggedIds
 
 BOS, EOS = 1, 2
 FIRST = 4  # smallest id of a real piece
@@ -31,8 +32,8 @@ PairIds = tuple[tuple[int, ...], tuple[int, ...]]
 
 def corpus_of(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> EncodedCorpus:
     return EncodedCorpus(
-        Sequences.of([np.asarray(source, np.int32) for source, _ in pairs]),
-        Sequences.of([np.asarray(target, np.int32) for _, target in pairs]),
+        RaggedIds.of([np.asarray(source, np.int32) for source, _ in pairs]),
+        RaggedIds.of([np.asarray(target, np.int32) for _, target in pairs]),
     )
 
 

@@ -10,13 +10,11 @@ from scipy import sparse
 
 from nmt.data.cooccurrence import _count_in_pairs, _count_neighbors, _weigh, embed_tokens
 from nmt.data.embedded import phrasebook_dir
-from nmt.data.packing import Side
+from nmt.data.ragged import RaggedIds
 
 
-def make_side(*sentences: list[int]) -> Side:
-    return Side(
-        np.array(list(map(len, sentences))), np.concatenate([*map(np.array, sentences)]).astype(int)
-    )
+def make_side(*sentences: list[int]) -> RaggedIds:
+    return RaggedIds.of([np.array(ids) for ids in sentences])
 
 
 SIDES = make_side([0, 1, 2], [1]), make_side([3, 4], [4, 4])

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from nmt.data.batches import InMemoryBatches, collate
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
 from nmt.data.packing import pack
+from nmt.data.ragged import RaggedIds
 from nmt.data.records import map_records, read_records, type_of_ids, write_records
 
 
 def corpus_of(pairs: int, largest: int, *, weighed: bool) -> EncodedCorpus:
     rng = np.random.default_rng(7)
     sides = [
-        Sequences.of([rng.integers(4, largest, rng.integers(0, 30)) for _ in range(pairs)])
+        RaggedIds.of([rng.integers(4, largest, rng.integers(0, 30)) for _ in range(pairs)])
         for _ in range(2)
     ]
     weights = rng.random(pairs).astype(np.float32) if weighed else None

@@ -10,12 +10,8 @@ import numpy as np
 import pytest
 
 from nmt.data import encoded as encoded_module
-from nmt.data.encoded import (
-    EncodedCorpus,
-    Sequences,
-    encode_pairs,
-    load_encoded,
-)
+from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
+from nmt.data.ragged import RaggedIds
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
@@ -74,26 +70,12 @@ def assert_holds(corpus: EncodedCorpus, pairs: Sequence[Pair]) -> None:
         assert "".join(map(chr, corpus.target[i])) == pair.target
 
 
-def test_sequences() -> None:
-    sequences = Sequences.of([np.array([7, 8, 9]), np.array([], np.int32), np.array([5])])
-    assert sequences.ids.tolist() == [7, 8, 9, 5]
-    assert sequences.ids.dtype == np.int32
-    assert sequences.offsets.tolist() == [0, 3, 3, 4]
-    assert len(sequences) == 3
-    assert [sequences[i].tolist() for i in range(3)] == [[7, 8, 9], [], [5]]
-    assert sequences.lengths.tolist() == [3, 0, 1]
-
-
-def test_no_sequences() -> None:
-    sequences = Sequences.of([])
-    assert len(sequences) == 0
-    assert sequences.lengths.tolist() == []
-    assert sequences.ids.dtype == np.int32
-    assert len(EncodedCorpus(sequences, sequences)) == 0
+def test_an_empty_corpus() -> None:
+    assert len(EncodedCorpus(RaggedIds.of([]), RaggedIds.of([]))) == 0
 
 
 def test_sides_must_be_aligned() -> None:
-    single, double = (Sequences.of([np.array([4])] * count) for count in (1, 2))
+    single, double = (RaggedIds.of([np.array([4])] * count) for count in (1, 2))
     with pytest.raises(ValueError, match="1 source sequences, 2 target sequences"):
         EncodedCorpus(single, double)
 

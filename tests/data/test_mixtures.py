@@ -13,7 +13,7 @@ from nmt.config.data import StageConfig
 from nmt.config.sources import SourceConfig
 from nmt.data.batches import InMemoryBatches
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
 from nmt.data.mixture import (
     SourcePairs,
     add_phrases,
@@ -21,6 +21,7 @@ from nmt.data.mixture import (
     list_weights,
     to_source_view,
 )
+from nmt.data.ragged import RaggedIds
 from nmt.data.splitting import Pair
 
 
@@ -211,7 +212,7 @@ def test_what_is_no_weight_is_rejected(tmp_path: Path, wrong: str) -> None:
 
 def test_weights_stand_over_the_labels_of_their_pair() -> None:
     ids = [np.arange(4, 4 + n, dtype=np.int32) for n in (3, 2, 5)]
-    sides = Sequences.of(ids)
+    sides = RaggedIds.of(ids)
     weights = np.array([0.5, 2.0, 3.0], np.float32)
     plain = InMemoryBatches(EncodedCorpus(sides, sides), row_lengths=[8], positions=16, seed=1)
     batches = InMemoryBatches(

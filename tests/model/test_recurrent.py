@@ -19,7 +19,8 @@ from test_recurrent_layers import automatically, run_by_hand, step_by_hand
 from test_transformer import compiled, logits_and_gradients, randomised, stepper
 
 from nmt.data.batches import InMemoryBatches
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.ragged import RaggedIds
 from nmt.inference.contract import BeamOptions
 from nmt.inference.keras_engine import KerasEngine
 from nmt.model import (
@@ -364,7 +365,7 @@ def corpus(pairs: int, words: int, longest: int) -> EncodedCorpus:
     generator = np.random.default_rng(0)
     lengths = generator.integers(2, longest, size=pairs)
     source = [generator.integers(4, 4 + words, size=n, dtype=np.int32) for n in lengths]
-    return EncodedCorpus(Sequences.of(source), Sequences.of([ids[::-1] for ids in source]))
+    return EncodedCorpus(RaggedIds.of(source), RaggedIds.of([ids[::-1] for ids in source]))
 
 
 def training(*overrides: str) -> Any:

@@ -11,7 +11,8 @@ import pytest
 from conftest import transformer
 
 from nmt.data.batches import InMemoryBatches
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.ragged import RaggedIds
 from nmt.training import initial_embeddings
 from nmt.training.initial_embeddings import (
     initialize_embeddings,
@@ -25,8 +26,8 @@ SIZES: dict[str, Any] = {
     **{"encoder_layers": 1, "decoder_layers": 1},
 }
 RNG = np.random.default_rng(1)
-SOURCE = Sequences.of([RNG.integers(4, 25, RNG.integers(1, 9)) for _ in range(60)])
-TARGET = Sequences.of([row + 1 for row in map(SOURCE.__getitem__, range(60))])
+SOURCE = RaggedIds.of([RNG.integers(4, 25, RNG.integers(1, 9)) for _ in range(60)])
+TARGET = RaggedIds.of([row + 1 for row in map(SOURCE.__getitem__, range(60))])
 PLAN = InMemoryBatches(EncodedCorpus(SOURCE, TARGET), row_lengths=[12, 24], positions=48, seed=1)
 
 
@@ -138,7 +139,7 @@ def test_pairs_of_different_lengths_do_not_exceed_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [RNG.integers(4, 25, length) for length in [1] * 40 + [20] * 2]
-    sides = Sequences.of(rows)
+    sides = RaggedIds.of(rows)
     plan = InMemoryBatches(EncodedCorpus(sides, sides), row_lengths=[24], positions=48, seed=1)
     limit = int(1.2 * plan.tokens_per_epoch**2 / plan.pairs)
     monkeypatch.setattr(initial_embeddings, "_MAX_COOCCURRENCES", limit)

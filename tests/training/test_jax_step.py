@@ -15,7 +15,8 @@ import pytest
 from conftest import tiny_overrides
 
 from nmt.data.batches import InMemoryBatches
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.ragged import RaggedIds
 from nmt.runs.building import build_model, set_seed
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
@@ -46,7 +47,7 @@ def learn(step: TrainStep) -> dict[str, np.ndarray]:
     lengths = generator.integers(1, 8, size=(2, 60))
     corpus = EncodedCorpus(
         *(
-            Sequences.of([generator.integers(4, 40, size=n, dtype=np.int32) for n in side])
+            RaggedIds.of([generator.integers(4, 40, size=n, dtype=np.int32) for n in side])
             for side in lengths
         )
     )
@@ -124,7 +125,7 @@ def test_the_loss_scale_of_float16_is_halved_by_an_overflow() -> None:
     if keras.config.backend() != "jax":
         pytest.skip("tests/training/test_train_step.py has this test for TensorFlow")
     step = make("training.precision=mixed_float16")
-    ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
+    ids = RaggedIds.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
     batch = InMemoryBatches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1).batch(
         0
     )
@@ -154,9 +155,10 @@ def test_the_device_holds_four_copies_of_the_parameters(tmp_path: Path) -> None:
         import nmt.training.jax_step as jax_step
         jax_step._host = lambda: jax.devices("cpu")[1]
         from nmt.data.batches import InMemoryBatches
-        from nmt.data.encoded import EncodedCorpus, Sequences
+        from nmt.data.encoded import EncodedCorpus
+        from nmt.data.ragged import RaggedIds
         from test_jax_step import make
-        ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
+        ids = RaggedIds.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
         batches = InMemoryBatches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1)
         batch = batches.batch(0)
         step = make("training.ema_decay=0.9")

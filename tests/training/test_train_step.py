@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from nmt.data.batches import InMemoryBatches
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.ragged import RaggedIds
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.runs.building import build_model
@@ -46,7 +47,7 @@ def corpus(pairs: int = 40, seed: int = 0) -> EncodedCorpus:
     generator = np.random.default_rng(seed)
     lengths = generator.integers(1, 8, size=(2, pairs))
     sides = [
-        Sequences.of([generator.integers(4, VOCABULARY, size=n, dtype=np.int32) for n in side])
+        RaggedIds.of([generator.integers(4, VOCABULARY, size=n, dtype=np.int32) for n in side])
         for side in lengths
     ]
     return EncodedCorpus(*sides)

@@ -20,7 +20,8 @@ from workshop import BackendStep
 from nmt.config import TrainingConfig
 from nmt.config.training import check_training
 from nmt.data.batches import InMemoryBatches
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.ragged import RaggedIds
 from nmt.errors import UserError
 from nmt.runs.building import build_model
 from nmt.startup.devices import Gpu
@@ -149,7 +150,7 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     config = resolve_config(configured(*overrides), pairs=40)
     model = build_model(config, VOCABULARY, precision="float32")
     before = {name: np.array(weight) for name, weight in model.named_weights().items()}
-    ids = Sequences.of([np.arange(4, 20, dtype=np.int32)] * 40)
+    ids = RaggedIds.of([np.arange(4, 20, dtype=np.int32)] * 40)
     planned = InMemoryBatches(EncodedCorpus(ids, ids), row_lengths=[64], positions=512, seed=1)
     step, settled = make_step_within_memory(model, config, [planned], ProcessGroup())
     assert tried == [1, 2, 4]

@@ -15,7 +15,8 @@ from tensorboard.plugins.core.core_plugin import CorePluginLoader
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
 from nmt.analysis.dashboard.projector import TENSOR_NAME, Counts, make_visible, write_projector
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.ragged import RaggedIds
 from nmt.errors import UserError
 from nmt.training.events import EventWriter
 
@@ -23,8 +24,8 @@ PIECES = ["<pad>", "<s>", "</s>", "<unk>", "▁gato", "o\ts", "##en", ".", "<0x0
 
 
 def counts() -> Counts:
-    def side(*sentences: list[int]) -> Sequences:
-        return Sequences.of([np.array(ids) for ids in sentences])
+    def side(*sentences: list[int]) -> RaggedIds:
+        return RaggedIds.of([np.array(ids) for ids in sentences])
 
     encoded = EncodedCorpus(side([4, 4, 5], [4, 7]), side([6, 7], [6]))
     return Counts.of(encoded, len(PIECES), ("es", "en"))
