@@ -20,6 +20,7 @@ from nmt.data.mixture import (
     Groups,
     Mixture,
     PairsBySource,
+    list_by_occurrence,
     list_pairs,
     mix_sources,
     sample_run,
@@ -256,13 +257,18 @@ def _list_groups(
     config: DataConfig, splits: Mapping[str, PairsBySource], corpus_filter: CorpusFilter
 ) -> dict[str, list[str]]:
     """Return the group of each pair of dev and test, "" for none; empty without groups."""
-    listed: dict[str, list[str]] = {DEV: [], TEST: []} if corpus_filter.has_groups else {}
-    for split_name, groups in listed.items():
-        for name in config.sources:
-            remaining = {p: iter(ids) for p, ids in corpus_filter.groups.get(name, {}).items()}
-            for pair in splits[split_name].get(name, []):
-                groups.append(next(remaining.get(pair, iter(())), ""))
-    return listed
+    if not corpus_filter.has_groups:
+        return {}
+    return {
+        split_name: [
+            group
+            for name in config.sources
+            for group in list_by_occurrence(
+                splits[split_name].get(name, []), corpus_filter.groups.get(name, {})
+            )
+        ]
+        for split_name in (DEV, TEST)
+    }
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from types import MappingProxyType
@@ -190,15 +190,20 @@ def to_model_view(
     if source.reverse != config.reverse:
         views = [Pair(pair.target, pair.source) for pair in pairs]
     if contexts:
-        remaining = {pair: iter(each) for pair, each in contexts.items()}
         views = [
-            Pair(next(remaining.get(pair, iter(())), "") + view.source, view.target)
-            for pair, view in zip(pairs, views, strict=True)
+            Pair(context + view.source, view.target)
+            for context, view in zip(list_by_occurrence(pairs, contexts), views, strict=True)
         ]
     if source.tag is None:
         return views
     # Cleaned, as the translator will read it.
     return [Pair(clean_text(f"{source.tag} {view.source}"), view.target) for view in views]
+
+
+def list_by_occurrence(pairs: Iterable[Pair], values: Mapping[Pair, Sequence[str]]) -> list[str]:
+    """Return the value of each pair, its n-th for its n-th occurrence; "" where there is none."""
+    remaining = {pair: iter(each) for pair, each in values.items()}
+    return [next(remaining.get(pair, iter(())), "") for pair in pairs]
 
 
 def to_source_view(config: DataConfig, pairs: Sequence[Pair]) -> list[Pair]:

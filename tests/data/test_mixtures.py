@@ -17,6 +17,7 @@ from nmt.data.encoded import EncodedCorpus
 from nmt.data.mixture import (
     SourcePairs,
     add_phrases,
+    list_by_occurrence,
     list_pairs,
     list_weights,
     to_source_view,
@@ -27,6 +28,12 @@ from nmt.data.splitting import Pair
 
 def turned(pairs: list[Pair]) -> list[Pair]:
     return [Pair(pair.target, pair.source) for pair in pairs]
+
+
+def test_repeated_pairs_have_their_values_in_order() -> None:
+    one, two, three = (Pair(name, name) for name in ("one", "two", "three"))
+    values = {one: ["a", "b"], two: [""], three: ["c"]}
+    assert list_by_occurrence([one, two, one, one, two], values) == ["a", "", "b", "", ""]
 
 
 # --- Temperature and stages. ----------------------------------------------------------------------
