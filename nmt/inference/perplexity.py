@@ -15,7 +15,7 @@ from nmt.data.encoded import fit_contexts
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.evaluation import run_with_progress
-from nmt.inference.forcing import count_pair_tokens
+from nmt.inference.forced_decoding import count_pair_tokens
 from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
 

@@ -33,7 +33,7 @@ from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
-from nmt.inference.term_forcing import TermForcer
+from nmt.inference.term_constraints import TermConstraints
 from nmt.inference.word_links import add_words, locate_sources
 from nmt.text.tags import Insertions
 
@@ -55,7 +55,7 @@ class _Plan(NamedTuple):
     n_best: int  # translations of each segment
     quality: QualityModel | None = None  # None: no confidence
     finds_words: bool = False
-    terms: TermForcer | None = None  # None: no glossary
+    terms: TermConstraints | None = None  # None: no glossary
 
     def copy(self, segment: Segment, language: str) -> Translation:
         """Return the translation of a segment that is copied, with the marks of a language."""
@@ -197,7 +197,7 @@ class Pipeline:
             finds_words = request.words or quality is not None
             segmenter = segmenter.with_glossary(request.glossary)
             if request.glossary is not None:
-                terms = TermForcer(
+                terms = TermConstraints(
                     request.glossary,
                     engine,
                     self._tokenizer,
@@ -294,7 +294,7 @@ class Pipeline:
         if prefix.ends_word:
             outputs = [self._keep_intact(prefix, hypotheses) for hypotheses in outputs]
         if plan.terms is not None:
-            outputs = plan.terms.force(batch, outputs, prefix.text)
+            outputs = plan.terms.enforce(batch, outputs, prefix.text)
             batch = [replace(segment, glossary=plan.terms.glossary) for segment in batch]
         best = [hypotheses[: plan.n_best] for hypotheses in outputs]
         translations = self._writer.write(plan.engine, batch, best)

@@ -13,7 +13,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.engines import Engines
-from nmt.inference.forcing import attend_pairs, attend_segment, score_pairs
+from nmt.inference.forced_decoding import attend_pairs, attend_segment, score_pairs
 from nmt.inference.joining import Joiner
 from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality

@@ -22,7 +22,7 @@ from nmt.inference.alignment import (
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, align_outputs
-from nmt.inference.term_forcing import locate_terms
+from nmt.inference.term_constraints import locate_terms
 from nmt.text.scripts import is_spaced_alnum
 from nmt.text.spans import SLOTS, Span, find_spans, make_overlap_test
 from nmt.text.words import assign_to_words, find_words, merge_words

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.analysis.heads.report import HeadReport
         from nmt.analysis.heads.statistics import average, sum_up
         from nmt.analysis.pictures.files import save_figure
-        from nmt.inference.forcing import count_pair_tokens
+        from nmt.inference.forced_decoding import count_pair_tokens
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
 

@@ -31,7 +31,7 @@ def main() -> None:
 
     set_up_translation()
     from nmt.inference.contract import SearchRequest
-    from nmt.inference.forcing import count_pair_tokens
+    from nmt.inference.forced_decoding import count_pair_tokens
     from nmt.inference.translator import Translator
 
     lines = choose(arguments.lines.read_text("utf-8").splitlines(), arguments.count)

@@ -20,7 +20,7 @@ from fake_attention import SOURCE, TARGET, attention, weights
 
 from nmt.analysis.heads import statistics
 from nmt.analysis.pictures.attention_files import write_attention
-from nmt.inference.forcing import label_attention
+from nmt.inference.forced_decoding import label_attention
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import (
     LINE_ENDS,

@@ -20,7 +20,7 @@ from nmt.config import DecodingConfig
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, SearchRequest
-from nmt.inference.forcing import count_pair_tokens
+from nmt.inference.forced_decoding import count_pair_tokens
 from nmt.inference.results import LINE_ENDS, Translation
 from nmt.inference.segmenting import Segmenter
 

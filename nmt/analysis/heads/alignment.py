@@ -9,7 +9,7 @@ import numpy as np
 
 from nmt.analysis.heads.statistics import diagonal, entropy
 from nmt.inference.alignment import weigh_words
-from nmt.inference.forcing import align_pairs, count_pair_tokens
+from nmt.inference.forced_decoding import align_pairs, count_pair_tokens
 from nmt.inference.translator import Translator
 from nmt.text.spans import Span
 from nmt.text.words import assign_to_words, find_words

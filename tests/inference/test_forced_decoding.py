@@ -12,7 +12,7 @@ from conftest import corpus_lines
 from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
-from nmt.inference.forcing import count_pair_tokens, score_pairs
+from nmt.inference.forced_decoding import count_pair_tokens, score_pairs
 from nmt.text.cleaning import clean_text
 from nmt.text.spans import SLOTS
 

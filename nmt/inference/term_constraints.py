@@ -1,4 +1,4 @@
-"""Terms of a glossary: forced into translations, and what became of them."""
+"""Lexical constraints: translations with the terms of a glossary, and which terms they use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nmt.text.spans import SLOTS, find_spans
 from nmt.text.terms import Glossary, Term, TermMatch
 from nmt.text.words import find_words
 
-_MAX_TERMS = 8  # of a segment: each that is forced costs another search
+_MAX_TERMS = 8  # of a segment: each that is enforced costs another search
 _ALIGNED = 0.5  # words with this share of the largest weight belong to the same translation
 _CERTAIN = 0.2  # weight of an alignment below which other places are tried
 _PLACES = 3
@@ -39,13 +39,13 @@ class _Candidate(NamedTuple):
     rest: str | None = None  # what then follows; None: what the model finds
 
 
-class TermForcer:
-    """Searches again where an output lacks the target of a term.
+class TermConstraints:
+    """Constrained decoding: searches again where an output lacks the target of a term.
 
     The new output begins with the old one up to the word that is aligned to the term, and the
     target of the term (a hard constraint); what follows is what the model finds, or the old rest.
     Where the alignment is uncertain or the number of the target is, several beginnings are tried,
-    and the most probable output is kept. Terms are forced one by one, from left to right.
+    and the most probable output is kept. Terms are enforced one by one, from left to right.
 
     Args:
         glossary: the terms.
@@ -75,7 +75,7 @@ class TermForcer:
         self._limit_output = limit_output
         self._margin = margin
 
-    def force(
+    def enforce(
         self, segments: Sequence[Segment], outputs: Sequence[list[Hypothesis]], prefix: str = ""
     ) -> list[list[Hypothesis]]:
         """Return outputs that have the terms of their segments, as far as they fit.
@@ -90,7 +90,7 @@ class TermForcer:
         """
         outputs = list(outputs)
         matches = [_find_terms(self.glossary, segment) for segment in segments]
-        lacking = [list(each) for each in matches]  # not yet forced
+        lacking = [list(each) for each in matches]  # not yet enforced
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MAX_TERMS):
             chosen = self._drop_used(lacking, matches, outputs)
@@ -133,7 +133,7 @@ class TermForcer:
         """Drop the terms that the best outputs have; return the indices of the other outputs.
 
         Args:
-            lacking: terms of each segment that may be forced; changed.
+            lacking: terms of each segment that may be enforced; changed.
             matches: all terms of each segment.
             outputs: the hypotheses of each segment.
         """

@@ -23,7 +23,7 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.results import TermUse
-from nmt.inference.term_forcing import _write_slots
+from nmt.inference.term_constraints import _write_slots
 from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
