@@ -36,6 +36,7 @@ from nmt.documents.formats import LINES, DocumentOptions
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import format_lines
 from nmt.inference.quality_lines import LostSpans, QualityLines
+from nmt.inference.rare_words import RareWords
 from nmt.inference.resuming import count_done
 from nmt.inference.streaming import translate_file, translate_pipe
 from nmt.inference.term_report import TermReport
@@ -311,14 +312,15 @@ def translate(
 ) -> None:
     """Translate sentences, a file, a pipe or a terminal, and write the lines; count the terms.
 
-    The text of an argument keeps its line breaks; every other line gives one line. At the end, a
-    warning counts the kept spans that the model left out.
+    The text of an argument keeps its line breaks; every other line gives one line. At the end,
+    warnings count the kept spans that the model left out, and words that it has not learned.
     """
     encoding = arguments.encoding or UTF_8
     lost_spans = LostSpans()
+    rare_words = RareWords(translator.segmenter)
 
     def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
-        return translator.stream(quality.watch(chunks), request)
+        return translator.stream(rare_words.watch(quality.watch(chunks)), request)
 
     done, begin = 0, None
     if arguments.resume and arguments.output.exists():
@@ -347,24 +349,22 @@ def translate(
         if pipe is not None:
             translate_pipe(pipe, stream, write, translator.begin_document())
         elif arguments.file:
-            shows_progress = out is not sys.stdout or not sys.stdout.isatty()
             translate_file(
                 arguments.file,
                 done,
                 stream,
                 write,
-                shows_progress=shows_progress,
+                shows_progress=out is not sys.stdout or not sys.stdout.isatty(),
                 encoding=encoding,
                 previous=translator.begin_document(),
             )
         else:
-            [texts] = quality.watch([arguments.sentences])
-            translations = translator.run(texts, request)
+            [translations] = stream([arguments.sentences])
             write(translations)
             if arguments.attention:
-                best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
-                draw_attention(arguments, translator, best, terms.glossary)
+                draw_attention(arguments, translator, translations, terms.glossary)
     lost_spans.warn()
+    rare_words.warn()
 
 
 def format_texts(
@@ -378,14 +378,14 @@ def format_texts(
 def draw_attention(
     arguments: argparse.Namespace,
     translator: Translator,
-    translations: Sequence[Translation | None],
+    translations: Sequence[Sequence[Translation]],
     glossary: Glossary | None,
 ) -> None:
-    """Draw the attention of the sentences, and print the names of the files."""
+    """Draw the attention of the best translations, and print the names of the files."""
     from nmt.analysis.pictures.attention_files import write_attention
 
-    out = arguments.attention
-    paths = write_attention(translator, arguments.sentences, translations, out, glossary)
+    best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
+    paths = write_attention(translator, arguments.sentences, best, arguments.attention, glossary)
     print(*paths, sep="\n", file=sys.stderr)
 
 

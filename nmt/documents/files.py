@@ -16,6 +16,7 @@ from nmt.errors import UserError
 from nmt.files import write_bytes
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import decode_line
+from nmt.inference.rare_words import RareWords
 from nmt.inference.streaming import make_progress
 from nmt.inference.term_report import TermReport
 
@@ -113,6 +114,9 @@ def write_translated(
     else:
         write_bytes(output, data)
     _warn(report)
+    rare_words = RareWords(translator.segmenter)
+    rare_words.add(segment.text for segment in document.segments)
+    rare_words.warn()
     terms.add(report.terms)
 
 

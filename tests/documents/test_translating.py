@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -26,11 +27,14 @@ from nmt.inference.results import Translation, Word
 from nmt.inference.term_report import TermReport
 from nmt.inference.translator import Translator
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, split_context
+from nmt.text.source_words import SourceWords
 from nmt.text.words import find_words
 
 
 class Backwards:
     """Translates by writing the words in reverse order, in capitals."""
+
+    segmenter = SimpleNamespace(words=None, language="es")
 
     def __init__(self, *, aligns: bool = True, context: int = 0) -> None:
         self.calls: list[tuple[str, bool]] = []
@@ -243,6 +247,21 @@ def test_a_file_is_written_at_the_end_or_not_at_all(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
     with pytest.raises(UserError, match="cannot be written"):
         write(document, tmp_path / "no" / "b")
+
+
+def test_a_document_in_another_language_is_written_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "a.html", tmp_path / "b.html"
+    source.write_text("<p>alpha <b>beta</b> gamma</p><p>delta</p>")
+    words = SourceWords({f"w{number}": 5 for number in range(1000)} | {"alpha": 5})
+    backwards = Backwards()
+    backwards.segmenter = SimpleNamespace(words=words, language="es")
+    write(read_document(source, "html", DocumentOptions()), target, backwards)
+    assert capsys.readouterr().err == ""  # three words may be names
+    source.write_text("<p>alpha <b>beta</b> gamma</p><p>delta epsilon</p>")
+    write(read_document(source, "html", DocumentOptions()), target, backwards)
+    assert "4 of 5 words hardly occur" in capsys.readouterr().err
 
 
 def test_a_document_without_untranslated_text_is_written_with_a_warning(
