@@ -68,17 +68,17 @@ def list_other_files(folder: Path) -> list[str] | None:
     """
     try:
         content = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
-        own = {*content["files"], MANIFEST_FILE} if "nmt" in content else None
+        exported = {*content["files"], MANIFEST_FILE} if "nmt" in content else None
     except (OSError, ValueError, KeyError, TypeError):
-        own = None
-    if own is None:
+        exported = None
+    if exported is None:
         return None
     files = (
         path
         for path in sorted(folder.rglob("*"))
         if not path.is_dir() and path.name not in _OF_FILE_MANAGERS
     )
-    return [name for path in files if (name := path.relative_to(folder).as_posix()) not in own]
+    return [name for path in files if (name := path.relative_to(folder).as_posix()) not in exported]
 
 
 def find_damage(folder: Path) -> dict[str, str | None]:

@@ -63,8 +63,10 @@ def count_pair_tokens(tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]]) ->
     The same pair may have more or fewer tokens with slots than without: the larger number counts.
     """
     cleaned = _clean_pairs(pairs)
-    ways = [_encode_pairs(tokenizer, cleaned, slots) for slots in ((), SLOTS[: tokenizer.slots])]
-    sides = zip(*(side for way in ways for side in way[:2]), strict=True)
+    encodings = [
+        _encode_pairs(tokenizer, cleaned, slots) for slots in ((), SLOTS[: tokenizer.slots])
+    ]
+    sides = zip(*(side for encoding in encodings for side in encoding[:2]), strict=True)
     return [max(map(len, all_ids)) + 1 for all_ids in sides]
 
 

@@ -30,7 +30,7 @@ from nmt.inference.markup_projection import project_brackets, project_tags
 from nmt.inference.prefixes import Prefix
 from nmt.inference.quality import StoredQuality, copy_with_words
 from nmt.inference.repeating import search_without_loops
-from nmt.inference.results import Translation
+from nmt.inference.results import Translation, list_distinct
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
 from nmt.inference.term_constraints import TermConstraints
@@ -170,15 +170,15 @@ class Pipeline:
         Raises:
             UserError: it is as long as the longest translation of the segment.
         """
-        begun = segment.begin_with(clean_input(prefix), ends_word=prefix[-1:].isspace())
-        tokens = len(self.encode_prefix(begun.prefix.text))
+        prefixed = segment.begin_with(clean_input(prefix), ends_word=prefix[-1:].isspace())
+        tokens = len(self.encode_prefix(prefixed.prefix.text))
         max_tokens = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, EOS
         if tokens > max_tokens:
             raise UserError(
                 f"a prefix must have at most {max_tokens} tokens, fewer than the longest "
                 f"translation of its sentence, got {tokens}"
             )
-        return begun
+        return prefixed
 
     def output_limit(self, source_tokens: int, prefix_tokens: int) -> int:
         """Return how many tokens an output may have, EOS included."""
@@ -233,8 +233,8 @@ class Pipeline:
             assembled = []
             for text in segmented_texts:
                 hypotheses = [next(translations) for _ in text.segments]
-                found = [translation for translation, _ in self.join(text, hypotheses, request)]
-                assembled.append(found if plan.finds_words else list(map(_drop_words, found)))
+                joined = [translation for translation, _ in self.join(text, hypotheses, request)]
+                assembled.append(joined if plan.finds_words else list(map(_drop_words, joined)))
             return assembled
 
         return wait
@@ -291,7 +291,7 @@ class Pipeline:
         outputs = search_without_loops(
             plan.engine, sources, np.array(limits, np.int32), options, prefix_ids
         )
-        if prefix.ends_word:
+        if prefix.ends_word and isinstance(options, BeamOptions):
             outputs = [self._keep_intact(prefix, hypotheses) for hypotheses in outputs]
         if plan.terms is not None:
             outputs = plan.terms.enforce(batch, outputs, prefix.text)
@@ -331,7 +331,7 @@ def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:
     """Rank samples by their mean chrF against all of them: see `Translator.minimum_bayes_risk`."""
     from nmt.inference.metrics import expected_chrf  # loads sacreBLEU
 
-    distinct = list({sample.text: sample for sample in samples}.values())
+    distinct = list_distinct(samples)
     scores = expected_chrf(
         [sample.text for sample in distinct], [sample.text for sample in samples]
     )

@@ -215,7 +215,9 @@ def describe_origin(
     request = asdict(synthesizer.request)
     is_search = isinstance(synthesizer.request, SearchRequest)
     if not is_search:
-        request["agreeing"] = request.pop("rank_by_agreement")  # its name in the record
+        # Names in the record.
+        request["count"] = request.pop("samples")
+        request["agreeing"] = request.pop("rank_by_agreement")
     content: dict[str, Any] = {
         "kind": kind,
         "runs": [str(run) for run in runs],

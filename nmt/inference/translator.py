@@ -239,8 +239,8 @@ class Translator:
         request = SearchRequest(
             beam_size, length_penalty, coverage_penalty, 1, prefix, no_repeat_ngram
         )
-        found = self.run(texts, request)
-        return Results((best.text for best, *_ in found), found.texts)
+        results = self.run(texts, request)
+        return Results((best.text for best, *_ in results), results.texts)
 
     def hypotheses(
         self,

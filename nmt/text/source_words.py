@@ -211,6 +211,7 @@ class SourceWords:
     def count_rare(self, text: str, spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
         """Return how many words of a text are rare in the sources, and how many it has.
 
+        Words of scripts without letter case, which are not counted in the sources, are left out.
         None is rare if the sources have too few words to tell.
 
         Args:
@@ -218,7 +219,11 @@ class SourceWords:
             spans: characters [begin, end) of its kept spans, whose words do not count.
         """
         is_kept = make_overlap_test(spans)
-        words = [match[0].lower() for match in _WORD.finditer(text) if not is_kept(*match.span())]
+        words = [
+            word
+            for match in _WORD.finditer(text)
+            if (word := match[0].lower()) != word.upper() and not is_kept(*match.span())
+        ]
         if len(self.counts) < _MIN_MODELED:
             return 0, len(words)
         return sum(self.counts.get(word, 0) < _RARE for word in words), len(words)

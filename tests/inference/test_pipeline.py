@@ -192,6 +192,38 @@ class Writer(KerasEngine):
         return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * options.n_best for _ in sources]
 
 
+class Sampling(Writer):
+    """Returns the same hypotheses for every sentence, and aligns all tokens to all."""
+
+    def __init__(self, outputs: Sequence[Sequence[int]]) -> None:
+        super().__init__(())
+        self.hypotheses = [
+            Hypothesis((*ids, EOS), -float(number), -float(number))
+            for number, ids in enumerate(outputs, 1)
+        ]
+
+    def search(self, sources: Sequence[np.ndarray], *_: Any) -> list[list[Hypothesis]]:
+        return [self.hypotheses] * len(sources)
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        return [
+            np.full((len(target) + 1, len(source) + 1), 1 / (len(source) + 1))
+            for source, target in zip(sources, targets, strict=True)
+        ]
+
+
+def test_of_equal_samples_the_most_probable_is_ranked(tokenizer: Tokenizer) -> None:
+    one, other = tokenizer.encode(["hoy", "hace frío"])
+    translator = Translator(Engines(Sampling([one, other, one])), tokenizer, DECODING)
+    ranked = translator.minimum_bayes_risk(["hola."], 3)[0]
+    assert [(sample.text, sample.log_prob) for sample in ranked] == [
+        ("hoy.", -1.0),
+        ("hace frío.", -2.0),
+    ]
+
+
 @pytest.mark.filterwarnings("ignore:a text of")
 @pytest.mark.parametrize("end", LINE_ENDS, ids=ascii)
 def test_bytes_that_end_a_line_leave_one_line(
@@ -329,14 +361,22 @@ def test_a_translation_begins_with_a_prefix_but_for_tags(slotted: Tokenizer) -> 
     translator = Translator(Engines(Aligned()), slotted, DECODING)
     [segment] = translator.segmenter.segment("Hoy <b>hace</b> frío.").segments
     assert translator.pipeline.begin_with(segment, "Hoy <b>ha").prefix.full_text == "Hoy ha"
-    begun = translator.pipeline.begin_with(segment, "Hoy <b>")
-    assert (begun.prefix.full_text, begun.prefix.ends_word) == ("Hoy", True)
+    prefixed = translator.pipeline.begin_with(segment, "Hoy <b>")
+    assert (prefixed.prefix.full_text, prefixed.prefix.ends_word) == ("Hoy", True)
     [segment] = translator.segmenter.segment("Hoy hace frío.").segments
     assert translator.pipeline.begin_with(segment, "Hoy <b>ha").prefix.full_text == "Hoy <b>ha"
     [segment] = translator.segmenter.segment("El niño(s) (o no) hace frío.").segments
     assert (
         translator.pipeline.begin_with(segment, "El niño(s) (o").prefix.full_text == "El niño(s) o"
     )
+
+
+def test_samples_keep_their_number_with_a_prefix_that_ends_a_word(slotted: Tokenizer) -> None:
+    """The search drops hypotheses in which the word continues; a sample is what was drawn."""
+    outputs = slotted.encode(["Hoy no", "Hoyes", "Hoy hace"])
+    translator = Translator(Engines(Sampling(outputs)), slotted, DECODING)
+    text = "Hoy (no) hace frío. Hoy no hace frío."
+    assert len(translator.samples([text], 3, prefix="Hoy (")[0]) == 3
 
 
 def test_words_are_returned_only_if_they_are_requested(slotted: Tokenizer) -> None:

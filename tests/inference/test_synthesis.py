@@ -23,7 +23,7 @@ from nmt.inference.synthesis import (
     count_repeats,
     default_filters,
 )
-from nmt.inference.synthetic_corpus import SyntheticCorpus, write_corpus
+from nmt.inference.synthetic_corpus import SyntheticCorpus, describe_origin, write_corpus
 
 ANY = Filters(None, max_repeats=3, max_length_ratio=2.0, length_ratio_margin=5)
 
@@ -227,6 +227,21 @@ def test_an_interrupted_corpus_goes_on_where_it_was(text: Path, tmp_path: Path) 
     again.resume()
     write_corpus(text, again, make_synthesizer(), shows_progress=False)
     assert again.output.read_bytes() == complete.output.read_bytes()
+
+
+def test_the_record_of_samples_has_the_names_of_older_records(text: Path) -> None:
+    """Otherwise, corpora that an older version has started could not be resumed."""
+    translator: Any = Stub(TRANSLATIONS)
+    sampled = Synthesizer(translator, SamplingRequest(5, top_k=10), ANY)
+    assert describe_origin("back", [], text, sampled)["draw"] == {
+        "count": 5,
+        "temperature": 1.0,
+        "top_k": 10,
+        "top_p": 1.0,
+        "seed": 1,
+        "prefix": "",
+        "agreeing": False,
+    }
 
 
 def make_origin(folder: str, digest: str | None = "a", **changes: Any) -> dict[str, Any]:

@@ -360,4 +360,5 @@ def test_rare_words_are_counted_outside_of_kept_spans() -> None:
     assert words.count_rare(text, list(find_spans(text))) == (4, 5)
     assert words.count_rare(text, ()) == (8, 9)
     assert words.count_rare("12, 3!", ()) == (0, 0)
+    assert words.count_rare("هذا كتاب جديد في المكتبة the", ()) == (1, 1)
     assert SourceWords({"casa": 3}).count_rare("the house", ()) == (0, 2)  # too few words to tell
