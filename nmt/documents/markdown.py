@@ -1,7 +1,7 @@
 """Markdown: CommonMark with extensions.
 
-They are tables, strikethrough, footnotes, math, front matter, admonitions of MkDocs and links of
-wikis.
+They are tables, strikethrough, marked and inserted text, subscripts, superscripts, footnotes, math,
+front matter, admonitions of MkDocs and links of wikis.
 
 A document filled with its own texts is the same bytes. A paragraph that changes is written on one
 line, or one for each hard line break; character references in it become characters, markers of

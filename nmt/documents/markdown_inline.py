@@ -22,18 +22,21 @@ from nmt.documents.markdown_parser import (
 )
 from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
 
-_EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}  # HTML tags
+_EMPHASIS = {
+    **{"em": "em", "strong": "strong", "s": "del"},
+    **{"mark": "mark", "ins": "ins", "sub": "sub", "sup": "sup"},
+}  # HTML tags
 _KEPT_TAGS = frozenset("code kbd math output samp script style svg textarea var".split())
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _KEPT_ATTRIBUTE = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bnotranslate\b""")
 
 # Where Markdown would read a text as something else.
 _SPECIAL = re.compile(
-    r"\\(?=[!-/:-@\[-`{-~]|\s*$)|[`\[\]~$]|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)"
-    r"|&(?=[#\w])|<(?=[A-Za-z/!?]|$)|\{(?=[#.:%{])|!$|#$|^[(:^]"
+    r"\\(?=[!-/:-@\[-`{-~]|\s*$)|[`\[\]~$^]|=(?==)|\+(?=\+)|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)"
+    r"|&(?=[#\w])|<(?=[A-Za-z/!?]|$)|\{(?=[#.:%{])|!$|#$|^[(:]"
 )
 _SPECIAL_AT_BEGIN = re.compile(r"^(\d{1,9}(?=[.)])|(?=[-#+=>:|]))")
-_SPECIAL_IN_ALT = re.compile(r"[\\`\[\]$*_~{]|<|&(?=[#\w])")
+_SPECIAL_IN_ALT = re.compile(r"[\\`\[\]$*_~{^]|=(?==)|\+(?=\+)|<|&(?=[#\w])")
 _CLASH = re.compile(r"``|\$[$\d]|\]\[")  # code, math and references are not read side by side
 
 

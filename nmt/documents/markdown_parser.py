@@ -37,10 +37,18 @@ _ADMONITION_INDENT = 4
 _BLOCK = re.compile(r"(?:[-+*]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[>|<]|```|~~~")
 _CALLOUT = re.compile(r"\[!\w+\][+-]?[ \t]+\S")  # with a title
 _EXTENSION = re.compile(
-    r"""(?P<empty>\[\^[^\[\]\s]+\]|\{[#.:][^{}]*\})  # [^1] and {#id .class}
+    r"""(?P<empty>\[\^[^\[\]\s]+\]|\{[#.:][^{}]*\}|\^[+−-]?\d+\^)  # [^1], {#id .class}, ^2^
     |(?P<kept>\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
     re.VERBOSE | re.DOTALL,
 )
+# ==marked==, ++inserted++, H~2~O, 1^er^
+_STYLED = re.compile(
+    r"""(?P<sign>(?<![\w=])==|(?<![\w+])\+\+)(?![\s=+])
+    (?:`[^`]*`|\\.|(?!(?P=sign))[^\\`])+(?<!\s)(?P=sign)(?![\w=+])
+    |(?<=[^\W_])(?P<script>[~^])[\w+−-]+(?P=script)(?!(?P=script))""",
+    re.VERBOSE | re.DOTALL,
+)
+_STYLES = {"==": "mark", "++": "ins", "~": "sub", "^": "sup"}  # HTML tags
 # A link or an included file of a wiki; brackets around a link are none.
 _WIKI = re.compile(
     r"(?P<included>!?)\[\[(?P<target>[^\s\[\]|`^][^\[\]|`\n]*)"
@@ -82,6 +90,7 @@ class MarkdownParser:
             inline.at(name, _with_span(rule))
         inline.at("link", _read_link)
         inline.before("backticks", "extension", _with_span(_read_extension))
+        inline.before("backticks", "styled", _read_styled)
         inline.before("link", "wiki", _with_span(_read_wiki))
         self._references: dict[str, object] = {}
 
@@ -277,6 +286,27 @@ def _read_extension(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def _read_styled(state: StateInline, silent: bool) -> bool:
+    match = _STYLED.match(state.src, state.pos, state.posMax)
+    if match is None or silent:
+        return False
+    sign = match["sign"] or match["script"]
+    tag = _STYLES[sign]
+    state.push(f"{tag}_open", tag, 1).markup = sign
+    _tokenize_inside(state, match.start() + len(sign), match.end() - len(sign))
+    state.push(f"{tag}_close", tag, -1)
+    state.pos = match.end()
+    return True
+
+
+def _tokenize_inside(state: StateInline, begin: int, end: int) -> None:
+    """Add the tokens of the text that an element has."""
+    outer_end = state.posMax
+    state.pos, state.posMax = begin, end
+    state.md.inline.tokenize(state)
+    state.posMax = outer_end
+
+
 def _with_span(rule: _InlineRule) -> _InlineRule:
     """Return a rule whose last token knows its characters."""
 
@@ -317,9 +347,7 @@ def _read_wiki(state: StateInline, silent: bool) -> bool:
     else:
         opening = state.push("link_open", "a", 1)
         opening.meta["parts"] = match.start(), match.start("text"), label_end, match.end()
-        state.pos, state.posMax, outer_end = match.start("text"), label_end, state.posMax
-        state.md.inline.tokenize(state)
-        state.posMax = outer_end
+        _tokenize_inside(state, match.start("text"), label_end)
         state.push("link_close", "a", -1)
     state.pos = match.end()
     return True

@@ -209,6 +209,10 @@ def test_marks_are_the_inline_elements() -> None:
         ("x *y <b>z* a</b>", ["y z", "", ""]),
         ("x <b><img>y</b>", ["y", ""]),
         ("x <span class='notranslate'>*y*</span><br/>z", ["\uf000", "\n"]),
+        ("Un ==texto *muy* marcado== y ++nuevo++.", ["texto muy marcado", "muy", "nuevo"]),
+        ("==usa `a==b` ya== [==c==](u)", ["usa \uf000 ya", "\uf000", "c", "c"]),
+        ("H~2~O, el 1^er^ año, x^2^ y 10^-5^", ["2", "er", "", ""]),
+        ("a==b==c, a == b == c, C++ y Java++, ===, ~x~, == a==, ==a ==, 2^10", []),
     ],
 )
 def test_tags_are_marks(source: str, contents: list[str]) -> None:
@@ -426,6 +430,7 @@ def test_other_encodings_are_read_and_written() -> None:
         ("Hola | 5\n--|--\n", "1. First", "1\\. First | 5\n--|--\n"),
         ("Hola", "2 * 3 a_b [x] a < b & c", "2 * 3 a_b [x] a < b & c"),
         ("Hola", "*a* [x] 2 * 3 a_b", "\\*a\\* \\[x\\] 2 * 3 a_b"),
+        ("Hola", "==a== ++b++ H~2~O x^2^ a = b", "\\==a\\== \\++b\\++ H\\~2\\~O x\\^2\\^ a = b"),
         ("Hola", "1) a", "1\\) a"),
         ("Hola", "# a", "\\# a"),
         ("Hola", "- a", "\\- a"),
@@ -455,6 +460,11 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         ("~~a~~ *b*", "cats", [(0, 2), (2, 4)], "~~ca~~*ts*"),
         ("**a** **b**", "cats", [(0, 2), (2, 4)], "<strong>ca</strong><strong>ts</strong>"),
         ("el **gato** x", "cat", [(3, 3)], "cat"),  # no word is emphasised
+        ("el ==gato== x", "the cat", [(4, 7)], "the ==cat=="),
+        ("==a== ++b++", "cats", [(0, 2), (2, 4)], "<mark>ca</mark><ins>ts</ins>"),
+        ("agua H~2~O", "H2O water", [(1, 2)], "H~2~O water"),
+        ("agua H~2~O", "2 waters", [(0, 1)], "<sub>2</sub> waters"),
+        ("el x^2^ y", "x the y", [(1, 1)], "x^2^ the y"),
         # Links keep their destinations, and those by reference their definitions.
         ("[a](b 'c') d", "x y", [(2, 3)], "x [y](b 'c')"),
         ("[a](b) d", "x", [(0, 0)], "[](b)x"),
@@ -503,6 +513,7 @@ def test_elements_move_with_their_words(
         ("> a\n> ![b](c) d ![e](f)", ["a d ", "x", "y"], "> a ![x](c) d ![y](f)"),
         ("|![a](b)|\n|-|", ["x|y"], "|![x\\|y](b)|\n|-|"),
         ("![a](b)", ["[x] `y` *z* & <b> &lt; \\"], None),
+        ("![a](b)", ["==x== ++y++ H~2~O z^2^"], None),
         ("![a](b) `c`", ["`x"], None),
         ("[![a](b)](c)", ["x]"], None),
         ("![a](b)", [""], "![](b)"),
@@ -555,6 +566,7 @@ NOISE = (
     *("](x)", "[ref]", "[ref]: x", "#", "##", "1.", "2)", "-", "+", ">", "|", "\\", "&amp;", "<b>"),
     *("<", "<div>", "$5", "$x$", "~~", "!", "===", "---", "\u00a0", "\n", "{#x}", ":::", "[^1]"),
     *("https://a.b/c_d", "<!--", "    ", "\t", "```", "~~~", "重要", "\u3000"),
+    *("==x==", "=", "++", "~2~", "^3^", "^"),
 )
 
 
@@ -627,6 +639,10 @@ EXTENSIONS = (
     "\n$$\n",
     "\n[!TIP]\n",
     "\n[!TIP] ",
+    "==uno==",
+    "++dos *tres*++",
+    "H~2~O",
+    "x^2^",
 )
 
 
@@ -750,6 +766,10 @@ HOSTILE = (
         "1. ",
         "_*",
         "[^a]: b\n",
+        "==a",
+        "++a`",
+        "a~b",
+        "^2",
     ),
 )
 
