@@ -18,6 +18,7 @@ from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
 from nmt.text.measures import add_units
+from nmt.text.options import find_options
 from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -176,13 +177,13 @@ class SentenceReader:
         return sorted([*spans, *unencodable[:room]])
 
     def _find_kept(self, text: str) -> list[Span]:
-        """Return the characters [begin, end) of the kept spans, and of dates around numbers.
+        """Return the characters [begin, end) of kept spans, options, and dates around numbers.
 
         Where a term overlaps a date, the term counts.
         """
         spans, dates = list(find_spans(text)), list[Span]()
         found = self.dates.find(text)
-        has_spans = bool(spans or found)
+        has_spans = bool(spans or found or "-" in text)
         terms = self._glossary.find(text) if has_spans and self._glossary is not None else []
         is_term = make_overlap_test([(match.begin, match.end) for match in terms])
         for begin, end in found:
@@ -198,6 +199,7 @@ class SentenceReader:
         def is_read(begin: int, end: int) -> bool:
             return is_term(begin, end) or is_word(begin, end)
 
+        spans = sorted([*spans, *find_options(text, spans, is_read)])
         return sorted([*_join_ranges(text, add_units(text, spans, is_read)), *dates])
 
     def _find_unencodable(self, text: str, protected: Sequence[Span]) -> list[Span]:

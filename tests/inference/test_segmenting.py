@@ -393,6 +393,18 @@ def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer)
     assert unknown.spans == ("2020",)
 
 
+def test_options_that_are_no_words_are_kept(slotted: Tokenizer) -> None:
+    words = SourceWords({"dijo": 50})
+    segmenter = Segmenter(slotted, 63, words=words, language="es", target_language="en")
+    [segment] = segmenter.segment("Usa -v o --help, --dijo Ana.").segments
+    assert segment.spans[:2] == ("-v", "--help")
+    terms = Glossary([Term("help", "ayuda")], ("es", "en"))
+    [segment] = segmenter.with_glossary(terms).segment("Usa --help.").segments
+    assert "--help" not in segment.spans
+    [unknown] = Segmenter(slotted, 63).segment("Usa -v o --help.").segments
+    assert unknown.spans == ()
+
+
 def test_numbers_with_a_dash_or_x_between_them_are_one_span(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 63, language="es", target_language="en")
     for text, spans in (

@@ -24,6 +24,7 @@ ALL = frozenset(PAIRS)
         ("<Multimedia omitido>", ("<", "Multimedia omitido", ">")),
         ("<casa>", ("", "<casa>", "")),
         ('<a href="x">', ("", '<a href="x">', "")),
+        ("-v muestra más", ("", "-v muestra más", "")),
         ("1) Entre.", ("1) ", "Entre.", "")),
         ("...y no.", ("...", "y no.", "")),
         ("… ¿y tú?", ("… ", "¿y tú?", "")),
