@@ -17,7 +17,7 @@ from nmt.text.brackets import PAIRS, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
-from nmt.text.measures import add_units
+from nmt.text.measures import add_units, cut_words
 from nmt.text.options import find_options
 from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
 from nmt.text.source_words import SourceWords
@@ -199,6 +199,8 @@ class SentenceReader:
         def is_read(begin: int, end: int) -> bool:
             return is_term(begin, end) or is_word(begin, end)
 
+        if self._words is not None:
+            spans = list(cut_words(text, spans, is_read))
         spans = sorted([*spans, *find_options(text, spans, is_read)])
         return sorted([*_join_ranges(text, add_units(text, spans, is_read)), *dates])
 

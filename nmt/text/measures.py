@@ -1,4 +1,4 @@
-"""Numbers with their units, which most languages write alike."""
+"""Numbers with their units, which most languages write alike, and without words that touch them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from nmt.text.spans import Span
 _NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=\d))*")
 _UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|am|pm|AM|PM)(?![\w@'’/-]|\.\w)")  # after a number
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
+_TOUCHING_WORD = re.compile(r"(\d+)[^\W\d_]{4,}")  # 3hijos; shorter ones are endings: 2nda
 _ABBREVIATING_DOT = re.compile(r"\.(?=\s+[a-zà-öø-ÿ])")  # of "5 km. de aquí"
 
 
@@ -33,3 +34,18 @@ def add_units(
         if _MEASURE.fullmatch(text, begin, end) and _ABBREVIATING_DOT.match(text, end):
             end += 1
         yield begin, end
+
+
+def cut_words(
+    text: str, spans: Iterable[Span], is_read: Callable[[int, int], bool]
+) -> Iterator[Span]:
+    """Yield kept spans, in which numbers have no word that touches them and that a model reads.
+
+    Args:
+        text: a sentence.
+        spans: characters [begin, end) of its kept spans.
+        is_read: whether a model reads characters [begin, end) of the sentence as words.
+    """
+    for begin, end in spans:
+        match = _TOUCHING_WORD.fullmatch(text, begin, end)
+        yield (begin, match.end(1)) if match and is_read(match.end(1), end) else (begin, end)

@@ -372,7 +372,7 @@ def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
 
 
 def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer) -> None:
-    words = SourceWords({"metros": 50, "pm": 50, "am": 9})
+    words = SourceWords({"metros": 50, "gatos": 50, "pm": 50, "am": 9})
     segmenter = Segmenter(slotted, 63, words=words, language="es", target_language="en")
     for text, spans in (
         ("Pon 200 g de sal y 5cl.", ("200 g", "5cl")),
@@ -383,14 +383,15 @@ def test_units_that_are_no_words_are_kept_with_their_numbers(slotted: Tokenizer)
         ("Abre de 8 am – 11 am.", ("8 am – 11 am",)),
         ("Faltan 9 - 12 km. de aquí.", ("9 - 12 km.",)),
         ("Vi 5 gatos y 3 l'eau.", ("5", "3")),
+        ("Vi 5gatos y 3qwerty.", ("5", "3qwerty")),
     ):
         [segment, *_] = segmenter.segment(text).segments
         assert segment.spans == spans, text
     terms = Glossary([Term("cc", "cubic centimeters")], ("es", "en"))
     [term] = segmenter.with_glossary(terms).segment("Un motor de 500 cc.").segments
     assert term.spans == ("500",)
-    [unknown] = Segmenter(slotted, 63).segment("En 2020 am sur").segments
-    assert unknown.spans == ("2020",)
+    [unknown] = Segmenter(slotted, 63).segment("En 2020 am sur y 5gatos").segments
+    assert unknown.spans == ("2020", "5gatos")
 
 
 def test_options_that_are_no_words_are_kept(slotted: Tokenizer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.text.measures import add_units
+from nmt.text.measures import add_units, cut_words
 from nmt.text.spans import find_spans
 
 
@@ -23,4 +23,11 @@ from nmt.text.spans import find_spans
 )
 def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:
     spans = add_units(text, find_spans(text), lambda begin, end: text[begin:end] == "m")
+    assert [text[begin:end] for begin, end in spans] == kept
+
+
+def test_words_that_touch_a_number_are_cut_off() -> None:
+    text, read = "3hijos, 20años; 2nda, 9gag, 1990s, 5km, a3años y 7abcde", {"hijos", "años", "nda"}
+    spans = cut_words(text, find_spans(text), lambda begin, end: text[begin:end] in read)
+    kept = ["3", "20", "2nda", "9gag", "1990s", "5km", "a3años", "7abcde"]
     assert [text[begin:end] for begin, end in spans] == kept
