@@ -65,6 +65,12 @@ _UNIT = (
     "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
     "|(?:l/100 ?km|km/h|km|cm|mm|kg|mg|ml|kWh|kW|mAh|[GMk]?Hz|[KkMGT]B|px|dB|rpm)\\b"
 )
+# A placeholder with a name: %(n)s, %<n>d, %{n}. After a number and a space, it belongs to the
+# number, as RE2 cannot tell that its sign is not that of a percentage.
+_NAMED = (
+    r"%\([A-Za-z_][A-Za-z0-9_]*\)[-+#0]?[0-9]*(?:\.[0-9]+)?[A-Za-z]\b"
+    r"|%<[A-Za-z_]+>[-+#0-9.]*[A-Za-z]|%\{[A-Za-z_][A-Za-z0-9_]*\}"
+)
 _STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
 _NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder
 
@@ -92,7 +98,7 @@ PATTERNS = {
     rf"|[$%#@]?\{{[^{{}}{_SPACE}]*\}}|\[\[[^\[\]{_SPACE}]+\]\]"
     r"|%#@[A-Za-z_]+@|%(?:[0-9]+\$)?[-+#0']?(?:\*|[0-9]*)(?:\.(?:\*|[0-9]+))?"
     r"(?:(?:hh?|ll?|[zjtqL])?[A-Za-z]\b|@)"
-    r"|%\([A-Za-z_][A-Za-z0-9_]*\)[-+#0]?[0-9]*(?:\.[0-9]+)?[A-Za-z]\b|%<[A-Za-z_]+>[-+#0-9.]*[A-Za-z]"
+    rf"|{_NAMED}"
     r"|%%[A-Za-z_][A-Za-z0-9_.]*%%|%[A-Za-z_][A-Za-z0-9_.]*%|%[0-9]{1,2}\b"
     r"|\*\|[A-Z0-9_:]+\|\*"
     r"|</?[A-Za-z][A-Za-z0-9_:.-]*(?: [^<>=]*=[^<>]*)? ?/?>|</?[0-9]+ ?/?>"
@@ -119,7 +125,8 @@ PATTERNS = {
     rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[0-9]{{7,8}}-[A-Z]\b"
     rf"|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
     rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{2,4}}\b)*"
-    rf"(?:%| %\B| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
+    rf"(?:%| (?:{_NAMED})| %\B"
+    rf"| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
     "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]"
     r"|\[(?:[0-9]+|\*),(?:[0-9]+|\*)\]",  # and a choice by number
