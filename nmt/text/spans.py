@@ -110,6 +110,8 @@ PATTERNS = {
     "file": rf"(?:[A-Za-z]:\\|~?/)?(?:{_NAME}[/\\]|\.\.?/){{0,9}}"
     rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
     rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
+    # One backslash, and any before n, r, t or u, may be that of a command or an escape.
+    rf"|{_STEM}(?:\\[A-Za-mo-qsv-z0-9_](?:[.-]?[{_LATIN}0-9])+){{2,}}"
     rf"|(?:(?:~|\.\.?)/|/{_NAME}/){_NAME}(?:/{_NAME})*/?",
     "escape": r"\\(?:[nrt]\b|u[0-9A-Fa-f]{4}|['\"])",  # that a program will read
     "option": "-[A-Za-z], --[a-z][a-z-]*(?:=[A-Za-z_]+)?|--[a-z][a-z-]*=[A-Za-z_]+",
