@@ -81,7 +81,7 @@ _LABEL = re.compile(
     r"(?=[¿¡«“\"(\[]*[A-ZÀ-ÖØ-Þ])"
     r"|\[?\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? \d{1,2}:\d{2}(?::\d{2})?(?:\]| -) )"
 )
-_ITEM = re.compile(r"(?:[IVX]{1,4}|[a-z])\.\s+")  # the mark of an item
+_ITEM = re.compile(r"(?:[IVX]{1,4}|[A-Za-z]|P\.\s?[DS])\.\s+")  # the mark of an item, or P.S.
 _WORD = re.compile(r"[^\W\d_]+")
 _QUOTES = "\"'“«‘„("
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
@@ -116,6 +116,7 @@ _UNIT_OR_NO = (
     rf"(?:(?i:cm|hrs?|kg|km|mg|mm)|no(?!\.\s+[IVXLC]+\b))"
     rf"(?=\.\s+[{_QUOTES}]*[^\W\d_a-zß-öø-ÿа-џґ])"
 )
+_LETTER = r"[A-HJ-Z](?=\.\s+[A-ZÀ-ÖØ-Þ])"
 # Abbreviations after which a sentence continues, in lower case, without their dots.
 _BEFORE_NUMBERS = frozenset(
     """abb approx aprox apdo art arts bd bldg c ca cap caps cf ch cód ed eds fig figs fol kap lib ln
@@ -137,8 +138,12 @@ _BEFORE_NAMES = frozenset(
 # Words that begin a sentence and are no family names, so that "the U.S." ends the one before.
 _BEGINNINGS = frozenset(
     """but he her his how if it our she so that their then there these they this we what when where
-    who why you""".split()
+    who why you además ahora allí aquí aunque con cuando cada desde después donde ella ellas ellos
+    en entonces era es esa ese eso esta estas este esto estos está están fue hasta hay luego mi no
+    nosotros para pero por porque según se si también todo todos è é elle elles il ils nous vous ich
+    sie wir ela ele""".split()
 )
+_ARTICLES = frozenset("el la las los un una".split())  # the same, before a word in lower case
 _SHORT_TITLES = {"es": ("d", "dª"), "fr": ("m", "mm")}
 
 
@@ -281,9 +286,13 @@ def _hide_common_words(line: str, language: str) -> str:
 
 @cache
 def _find_common_words(language: str) -> re.Pattern[str]:
-    """Return the expression of words before a dot and a word: `_COMMON_WORDS`, `_UNIT_OR_NO`."""
+    """Return the expression of words before a dot and a word that may end a sentence.
+
+    They are `_COMMON_WORDS`, `_UNIT_OR_NO` and letters, as in "vitamin C".
+    """
     words = "|".join(_COMMON_WORDS.get(language, "").split()) or "(?!)"
-    return re.compile(rf"(?<![\w.])(?:(?i:{words})(?=\.\s+[{_QUOTES}]*[^\W\d_])|{_UNIT_OR_NO})")
+    common = rf"(?i:{words})(?=\.\s+[{_QUOTES}]*[^\W\d_])"
+    return re.compile(rf"(?<![\w.])(?:{common}|{_UNIT_OR_NO}|{_LETTER})")
 
 
 def _merge(
@@ -371,13 +380,19 @@ def _continues(before: str, after: str, language: str) -> bool:
     if dash := _DASH.match(after):  # ¡Ven! —dijo él
         return bool(_SPEECH_END.search(before)) and after[dash.end() : dash.end() + 1].islower()
     if dotted in _SHORT_TITLES.get(language, ()) and not _INITIALS.search(before):
-        return True
+        return not _begins_sentence(after)
     if len(dotted) == 1 and word and word[1].isupper() and dotted != "i" and first.isupper():
-        words = _WORD.findall(after)
-        return words[0].lower() not in _BEGINNINGS  # an initial
+        return not _begins_sentence(after)  # an initial
     if language == "de" and _ORDINAL.search(before):  # der 2. Weltkrieg
         return True
     return dotted in _BEFORE_NAMES
+
+
+def _begins_sentence(text: str) -> bool:
+    """Whether the first word of a text is one that begins a sentence, and no family name."""
+    words = _WORD.findall(text)[:2]
+    first = words[0].lower() if words else ""
+    return first in _BEGINNINGS or (first in _ARTICLES and words[-1].islower())
 
 
 def _first_letter(text: str) -> str:
