@@ -35,6 +35,8 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("en", "es", "UNDER 12 MAY NOT, Top 10 May", "UNDER 12 MAY NOT, Top 10 May"),
         ("en", "es", "5 June, 5th of May, 5th May, 5 May 1990", FIVES),
         ("es", "en", "mayo de 2026, 32 de mayo", "May 2026, 32 de mayo"),
+        ("es", "en", "mayo 1990 – junio 1995, Enero 2025", "May 1990 – June 1995, January 2025"),
+        ("pt", "es", "Maio 1990, 5 de maio 1990", "mayo de 1990, 5 de mayo 1990"),
         ("es", "en", "Del 3 al 5 de mayo del 2026", "Del May 3 to 5, 2026"),
         ("es", "en", "3 y 5 DE MAYO, 3 – 5 de mayo", "MAY 3 AND 5, May 3–5"),
         ("es", "en", "el 3 y el 5 de mayo; 3, 4 y 5 de mayo", "el May 3 and 5; May 3, 4 and 5"),
