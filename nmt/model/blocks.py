@@ -174,7 +174,7 @@ class _Block(SizedLayer):
 class EncoderBlock(_Block):
     """Self-attention and feed-forward, each in a residual branch."""
 
-    attention_class = SelfAttention
+    attention_class: type[keras.layers.Layer] = SelfAttention
 
     def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
@@ -220,8 +220,8 @@ class EncoderBlock(_Block):
 class DecoderBlock(_Block):
     """Causal self-attention, cross-attention and feed-forward, each in a residual branch."""
 
-    self_attention_class = CausalSelfAttention
-    cross_attention_class = CrossAttention
+    self_attention_class: type[keras.layers.Layer] = CausalSelfAttention
+    cross_attention_class: type[keras.layers.Layer] = CrossAttention
 
     def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)

@@ -12,8 +12,9 @@ import numpy as np
 from nmt.data.batches import BatchPlan
 from nmt.data.cooccurrence import embed_tokens
 from nmt.data.ragged import RaggedIds
+from nmt.model.attention_roles import CrossAttention
 from nmt.model.blocks import FeedForward
-from nmt.model.contract import CROSS, DECODER, ENCODER
+from nmt.model.multi_head import MultiHeadAttention
 from nmt.model.transformer import Transformer
 from nmt.training.process_group import ProcessGroup
 
@@ -66,27 +67,26 @@ def initialize_residual_branches(model: Transformer) -> None:
     its values and its output are the identity.
 
     Args:
-        model: freshly built. Post-norm models stay as they are, and so do feed-forward branches of
-            another class, and cross-attention whose heads share values, do not divide the width of
-            the model among them, or have no output projection.
+        model: freshly built. Post-norm models stay as they are, and so do branches of other
+            classes, and cross-attention whose heads share values, do not divide the width of the
+            model among them, or have no output projection.
     """
     if model.sizes.norm != "pre":
         return
-    blocks = [*model.encoder_blocks, *model.decoder_blocks]
-    self_attention = [
-        layer for kind in (ENCODER, DECODER) for layer in model.attention_layers(kind.name)
-    ]
-    cross_attention = model.attention_layers(CROSS.name)
+    layers = model._flatten_layers()
+    attention = [layer for layer in layers if isinstance(layer, MultiHeadAttention)]
+    cross_attention = [layer for layer in attention if isinstance(layer, CrossAttention)]
+    self_attention = [layer for layer in attention if layer not in cross_attention]
+    feed_forward = [layer for layer in layers if isinstance(layer, FeedForward)]
     outputs: list[Any] = [each.output_projection for each in self_attention if each.sizes.output]
-    feed_forward = [getattr(block, "feed_forward", None) for block in blocks]
-    outputs += [each.outer for each in feed_forward if isinstance(each, FeedForward)]
-    branches = len(blocks) + len(self_attention) + len(cross_attention)
+    outputs += [each.outer for each in feed_forward]
+    branches = len(attention) + len(feed_forward)
     for output in outputs:
         output.kernel.assign(np.asarray(output.kernel) * branches**-0.5)
-    for attention in cross_attention:
-        sizes = attention.sizes
+    for each in cross_attention:
+        sizes = each.sizes
         if sizes.output and sizes.heads == "split" and sizes.groups == sizes.num_heads:
-            identity: list[Any] = [attention.value, attention.output_projection]
+            identity: list[Any] = [each.value, each.output_projection]
             for projection in identity:
                 projection.kernel.assign(np.eye(sizes.d_model, dtype=np.float32))
 

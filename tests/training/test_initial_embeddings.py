@@ -6,13 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
-from conftest import transformer
+from conftest import PLAIN, transformer
 
 from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.ragged import RaggedIds
+from nmt.model import EncoderBlock, FeedForward, Transformer
 from nmt.training import initial_embeddings
 from nmt.training.initial_embeddings import (
     initialize_embeddings,
@@ -121,6 +123,40 @@ def test_cross_attention_that_cannot_be_an_identity_stays(
     names = _find_changed(before, _read_weights(model))
     assert bool(names) == changed
     assert not any("cross_attention" in name for name in names)
+
+
+class Identity(keras.layers.Layer):
+    def __init__(self, sizes: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def call(self, x: Any, **arguments: Any) -> Any:
+        return x
+
+
+class Block(EncoderBlock):
+    """Attention of another class, and one more feed-forward layer."""
+
+    attention_class = Identity
+
+    def __init__(self, sizes: Any = None, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
+        self.first = FeedForward(self.sizes, name="first", dtype=self.dtype_policy)
+
+
+class Custom(Transformer):
+    encoder_block_class = Block
+
+
+@pytest.mark.backend
+def test_branches_that_a_subclass_adds_start_small_and_those_of_other_classes_stay() -> None:
+    model = Custom(**PLAIN | SIZES | {"norm": "pre"})
+    before = _read_weights(model)
+    initialize_residual_branches(model)
+    after = _read_weights(model)
+    small = [f"encoder_0/{name}/outer/kernel" for name in ("first", "feed_forward")]
+    assert {*small} < _find_changed(before, after)
+    for name in small:  # two branches of the encoder's block, three of the decoder's
+        np.testing.assert_allclose(after[name], before[name] / 5**0.5, rtol=1e-6)
 
 
 def test_every_pair_counts_once_or_those_of_some_batches(monkeypatch: pytest.MonkeyPatch) -> None:
