@@ -80,7 +80,7 @@ class EvaluationRunner:
         self._journal.append_metrics(state.step, state.seconds, evaluation.values())
         self._journal.append_outputs(state.step, evaluation.outputs)
         is_best = state.record_score(evaluation.scores[0].value if evaluation.scores else None)
-        state.behind = self._is_behind()
+        state.behind = not self._schedule.is_complete(state) and self._is_behind()
         when = f"update {state.step}, {state.seconds / 60:.1f} min"
         best = " (best)" if is_best and evaluation.scores else ""
         session.console.print(f"{when}: {_describe(evaluation)}{best}")

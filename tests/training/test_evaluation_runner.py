@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +11,13 @@ import numpy as np
 import pytest
 
 from nmt.inference.metrics import Score
+from nmt.training import evaluation_runner
 from nmt.training.cadence import Cadence
 from nmt.training.evaluation_runner import EvaluationRunner, _describe
-from nmt.training.journal import DevEvaluation
+from nmt.training.journal import DevEvaluation, Journal
+from nmt.training.process_group import ProcessGroup
 from nmt.training.saver import Saver
+from nmt.training.schedule import TrainingSchedule
 from nmt.training.trainer_state import TrainerState
 
 BLEU = Score("BLEU", 20.0, "")
@@ -75,3 +79,26 @@ def test_a_run_that_fell_behind_continues_without_that_limit(
     session.train_step = SimpleNamespace(restore=lambda arrays: None)
     assert Saver(session).resume()
     assert (state.step, state.behind) == (7, behind)
+
+
+@pytest.mark.parametrize(("step", "behind"), [(9, True), (10, False)])
+def test_a_run_that_is_behind_at_its_own_limit_ends_as_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, behind: bool
+) -> None:
+    monkeypatch.setattr(evaluation_runner, "is_behind", lambda folder, share: True)
+    state = TrainerState(step=step)
+    limits = {"max_steps": 10, "max_epochs": None, "max_minutes": None, "early_stopping": None}
+    session = make_session(state, stop_behind=0.5, **limits)
+    session.console = SimpleNamespace(print=lambda line: None)
+    session.train_step = SimpleNamespace(use_averages=nullcontext)
+    session.process_group, session.folder, session.callbacks = ProcessGroup(), tmp_path, []
+    evaluation = DevEvaluation(1.5, [BLEU], [], [], [], draw=False)
+    others: dict[str, Any] = {
+        "coordinator": SimpleNamespace(advance_shared_clock=lambda: 0.0),
+        "guard": SimpleNamespace(count_skipped=lambda: None),
+        "evaluator": SimpleNamespace(evaluate=lambda: evaluation),
+        "saver": SimpleNamespace(save=lambda: None, save_best=lambda: None),
+    }
+    schedule = TrainingSchedule(session.training, [], [10])
+    EvaluationRunner(session, schedule=schedule, journal=Journal(), **others).evaluate()
+    assert state.behind == behind
