@@ -32,7 +32,8 @@ from nmt.errors import UserError, suggest
 _CHANGEABLE_ON_RESUME = re.compile(
     r"training\.(max_(steps|epochs|minutes|skipped)|early_stopping|stop_behind|resume|log_every"
     r"|evaluate_every|evaluation_\w+|keep_checkpoints|samples|probes|probe_every|attention_every"
-    r"|jit_compile|deterministic|devices|spike_factor|on_spike|batch_tokens|accumulate)"
+    r"|jit_compile|deterministic|devices|spike_factor|on_spike|batch_tokens|accumulate"
+    r"|parallel_parts)"
     r"|decoding(\..*)?|cache_dir|runs_dir"
     r"|data\.(rejected_file|prepared|tests\.\w+|sources\.\w+\.(archive|path|run))"
 )

@@ -86,6 +86,7 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("training.probe_every=7", "training.probe_every", 7),
     ("training.attention_every=7", "training.attention_every", 7),
     ("training.jit_compile=off", "training.jit_compile", "off"),
+    ("training.parallel_parts=7", "training.parallel_parts", 7),
     ("training.deterministic=true", "training.deterministic", True),
     ("training.max_skipped=7", "training.max_skipped", 7),
     ("training.spike_factor=7", "training.spike_factor", 7.0),
