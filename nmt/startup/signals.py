@@ -42,7 +42,7 @@ def handle_stop_signals(handle: Callable[[int], None], *, once: bool = False) ->
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if once:
-            signal.signal(number, previous[signal.Signals(number)])
+            signal.signal(number, previous[number])
         handle(number)
 
     for number in previous:
