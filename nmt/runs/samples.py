@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.errors import UserError, attach_filename
+from nmt.errors import UserError
+from nmt.files import make_folder, write_inside
 
 
 class Sample(NamedTuple):
@@ -18,12 +19,13 @@ class Sample(NamedTuple):
 
 
 def write_samples(folder: Path, step: int, samples: Iterable[Sample]) -> None:
-    """Write the table of the evaluation after an update."""
-    path = folder / f"step_{step:08d}.tsv"
-    with attach_filename(path):
-        folder.mkdir(exist_ok=True)
-        rows = ("\t".join(row) + "\n" for row in (Sample._fields, *samples))
-        path.write_text("".join(rows), encoding="utf-8")
+    """Write the table of the evaluation after an update, atomically.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    rows = ("\t".join(row) + "\n" for row in (Sample._fields, *samples))
+    write_inside(make_folder(folder), f"step_{step:08d}.tsv", "".join(rows))
 
 
 def list_sample_files(folder: Path) -> list[Path]:

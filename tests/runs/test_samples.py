@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,22 @@ def test_tables_are_read_as_they_were_written(tmp_path: Path) -> None:
     ]
     assert read_newest_samples(folder) == SAMPLES
     assert list(map(read_samples, list_sample_files(folder))) == [[], SAMPLES]
+
+
+def test_a_table_is_complete_or_the_previous_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    write_samples(tmp_path, 5, SAMPLES)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(
+        UserError, match=r"step_00000005\.tsv cannot be written: Input/output error"
+    ):
+        write_samples(tmp_path, 5, [])
+    assert read_newest_samples(tmp_path) == SAMPLES
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize(
