@@ -111,6 +111,8 @@ class Guard:
             self._session.folder.write_json(
                 f"{path.stem}.json", {"step": number, "gradient_norms": norms}
             )
+        # A process that fails ends the others: first, the files must be complete.
+        self._session.process_group.barrier()
         raise UserError(
             f"{self._session.training.max_skipped} updates in a row were skipped, the last of "
             f"them update {number}, {self._reason}: {STABILITY_ADVICE}; {path} has its batch, and "

@@ -39,7 +39,9 @@ def skipped(nll: float = math.nan, norm: float = math.nan) -> UpdateMetrics:
 class Case:
     """A guard over made-up updates."""
 
-    def __init__(self, folder: Path, **training: Any) -> None:
+    def __init__(
+        self, folder: Path, process_group: ProcessGroup | None = None, **training: Any
+    ) -> None:
         self.output = io.StringIO()
         self.state = TrainerState()
         settings = {"spike_factor": None, "max_skipped": 3} | training
@@ -47,7 +49,7 @@ class Case:
             state=self.state,
             training=SimpleNamespace(**settings),
             console=Console(file=self.output, soft_wrap=True),
-            process_group=ProcessGroup(),
+            process_group=process_group or ProcessGroup(),
             folder=SimpleNamespace(path=folder, write_json=self.write_json),
             train_step=SimpleNamespace(gradient_norms=lambda batch, number, share: {"w": math.inf}),
         )
@@ -147,3 +149,18 @@ def test_too_many_skipped_in_a_row_are_dumped(tmp_path: Path) -> None:
         "step": 6,
         "gradient_norms": {"w": math.inf},
     }
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_no_process_fails_before_the_dump_is_written(tmp_path: Path, process: int) -> None:
+    written = list[int]()
+
+    class Group(ProcessGroup):
+        def barrier(self) -> None:
+            written.append(len(list(tmp_path.iterdir())) + len(case.written))
+
+    case = Case(tmp_path, Group(process=process, processes=2))
+    case.add(skipped(), skipped(), skipped())
+    with pytest.raises(UserError, match="3 updates in a row were skipped"):
+        case.guard.count_skipped()
+    assert written == [0 if process else 2]
