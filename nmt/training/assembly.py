@@ -56,29 +56,21 @@ def make_trainer(
     tokenizer = folder.load_tokenizer()
     planned, stages = _plan_stages(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
+    dev = sample_evenly(corpus.dev, config.training.evaluation_sentences)
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
     initialize_weights(model, config, folder, tokenizer, stages[0], process_group, console.print)
     step, sized = make_step_within_memory(model, planned, stages, process_group, components)
     if sized != config and process_group.is_main_process:
         folder.write_config(sized)
-    has_own_rate = components.compute_rate is not None
-    console.print(describe_choices(sized, has_own_rate=has_own_rate))
-    summary = describe(sized, stages, model, components.names.get("model"))
-    console.print(summary)
-    if process_group.replicas > 1:
-        count = process_group.processes
-        processes = f", of {count} processes" if count > 1 else ""
-        console.print(f"{process_group.replicas} devices share every update{processes}")
-    if any(plan.skipped > LONG_SHARE * (plan.pairs + plan.skipped) for plan in stages):
-        console.print(_describe_long_pairs(sized))
-    console.print(f"run folder: {folder.path}")
-    probes = sized.training.probes or []
     session = Session(folder, sized, model, step, process_group, console, components, callbacks)
+    summary = describe(sized, stages, model, components.names.get("model"))
+    _print_summary(session, stages, summary)
+    probes = sized.training.probes or []
     trainer = Trainer(
         session,
         stages=stages,
         dev_batches=dev_batches,
-        dev=sample_evenly(corpus.dev, sized.training.evaluation_sentences),
+        dev=dev,
         translator=Translator.from_config(
             Engines(KerasEngine(model)),
             tokenizer,
@@ -94,6 +86,21 @@ def make_trainer(
         summary=summary,
     )
     return session, trainer
+
+
+def _print_summary(session: Session, stages: Sequence[BatchPlan], summary: str) -> None:
+    """Print sizes and rates, batches and model, devices and the folder of a run."""
+    config, process_group, console = session.config, session.process_group, session.console
+    has_own_rate = session.components.compute_rate is not None
+    console.print(describe_choices(config, has_own_rate=has_own_rate))
+    console.print(summary)
+    if process_group.replicas > 1:
+        count = process_group.processes
+        processes = f", of {count} processes" if count > 1 else ""
+        console.print(f"{process_group.replicas} devices share every update{processes}")
+    if any(plan.skipped > LONG_SHARE * (plan.pairs + plan.skipped) for plan in stages):
+        console.print(_describe_long_pairs(config))
+    console.print(f"run folder: {session.folder.path}")
 
 
 def _build_model(
