@@ -10,10 +10,11 @@ from rich.console import Console
 
 from nmt.analysis.anatomy.counts import count_by_part
 from nmt.config import Config
+from nmt.config.data import StageConfig
 from nmt.data.batches import BatchPlan
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
-from nmt.data.splitting import sample_evenly
+from nmt.data.splitting import Pair, sample_evenly
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.engines import Engines
@@ -51,12 +52,14 @@ def make_trainer(
     """Plan the batches, build the model, and print a summary of both.
 
     Raises:
-        UserError: the weights to start from do not match, or one row does not fit into memory.
+        UserError: a stage cannot end, the weights to start from do not match, or one row does not
+            fit into memory.
     """
     tokenizer = folder.load_tokenizer()
     planned, stages = _plan_stages(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
     dev = sample_evenly(corpus.dev, config.training.evaluation_sentences)
+    check_stages_end(config.data.stages, dev)
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
     initialize_weights(model, config, folder, tokenizer, stages[0], process_group, console.print)
     step, sized = make_step_within_memory(model, planned, stages, process_group, components)
@@ -86,6 +89,26 @@ def make_trainer(
         summary=summary,
     )
     return session, trainer
+
+
+def check_stages_end(stages: Sequence[StageConfig], dev: Sequence[Pair]) -> None:
+    """Check that every stage but the last can end.
+
+    Args:
+        stages: as configured.
+        dev: the pairs that dev BLEU is measured on.
+
+    Raises:
+        UserError: a stage ends by dev BLEU alone, which is not measured.
+    """
+    for number, stage in enumerate(stages):
+        limits = {stage.steps, stage.share, stage.minutes}
+        if stage.plateau is not None and limits == {None} and not dev:
+            raise UserError(
+                f"data.stages[{number}] ends by plateau={stage.plateau} alone, but there is no dev "
+                "BLEU: set data.dev and training.evaluation_sentences above 0, or the steps, share "
+                "or minutes of the stage"
+            )
 
 
 def _print_summary(session: Session, stages: Sequence[BatchPlan], summary: str) -> None:
