@@ -22,6 +22,8 @@ class FeedForward(SizedLayer):
 
     "relu", "gelu", "silu" (both Hendrycks & Gimpel 2016) and "relu2" (the square of relu: So et al.
     2021, section 4) have two matrices; "swiglu" (Shazeer 2020) multiplies by a gate and has three.
+
+    Dropout is on only when a ``dropout_key`` is passed, in a standalone layer too.
     """
 
     sizes_class = BlockSizes
