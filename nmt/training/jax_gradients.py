@@ -12,7 +12,7 @@ import keras
 from nmt.config import TrainingConfig
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey
-from nmt.training.objective import TokenLoss, compute_loss, hide_words
+from nmt.training.objective import TokenLoss, apply_word_dropout, compute_loss
 from nmt.training.optimizer import sum_over_parts
 from nmt.training.train_step import count_parallel_parts
 from nmt.training.weight_groups import WeightGroups
@@ -65,7 +65,7 @@ class Gradients:
         split_weights = self._groups.split(weights)
 
         def compute_objective(weights: Arrays, batch: Any, key: Any) -> Any:
-            inputs = hide_words(batch, self._config.word_dropout, key)
+            inputs = apply_word_dropout(batch, self._config.word_dropout, key)
             smoothing = self._config.label_smoothing
             loss = self._compute_loss(
                 weights, frozen, inputs, key=key, label_smoothing=smoothing, loss=self._loss

@@ -47,10 +47,10 @@ def compute_loss(
         UserError: ``loss`` does not return one number per label.
     """
     logits, labels = model(batch, dropout_key=key), batch["labels"]
-    counted = ops.greater(batch["target_segments"], 0)
-    weights = batch.get("weights")
+    label_mask = ops.greater(batch["target_segments"], 0)
+    label_weights = batch.get("weights")
     measured = cross_entropy(
-        logits, labels, counted, label_smoothing=label_smoothing, weights=weights
+        logits, labels, label_mask, label_smoothing=label_smoothing, label_weights=label_weights
     )
     if loss is None:
         return measured
@@ -62,12 +62,12 @@ def compute_loss(
             f"the loss returns {returned}: it must return one number per label, "
             f"{tuple(labels.shape)}, as Keras losses do with reduction=None"
         )
-    weight = ops.cast(counted, "float32")
-    weight = weight if weights is None else weight * weights
-    return measured._replace(objective=ops.sum(ops.cast(losses, "float32") * weight))
+    mask = ops.cast(label_mask, "float32")
+    factors = mask if label_weights is None else mask * label_weights
+    return measured._replace(objective=ops.sum(ops.cast(losses, "float32") * factors))
 
 
-def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:
+def apply_word_dropout(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:
     """Return the batch with a share of the decoder's input words replaced by UNK.
 
     Word dropout (Bowman et al. 2016, section 3.1) forces the decoder to use the source. Begin marks
@@ -89,10 +89,10 @@ def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, 
 def cross_entropy(
     logits: Tensor,
     labels: Tensor,
-    counted: Tensor,
+    label_mask: Tensor,
     *,
     label_smoothing: float,
-    weights: Tensor | None = None,
+    label_weights: Tensor | None = None,
 ) -> TokenLoss:
     """Return the cross-entropy with label smoothing (Szegedy et al. 2016, section 7).
 
@@ -101,15 +101,15 @@ def cross_entropy(
     Args:
         logits: [..., V].
         labels: int [...].
-        counted: bool [...], False for padding.
+        label_mask: bool [...], False for padding.
         label_smoothing: e.
-        weights: float32 [...], factors of each label's objective; None: 1. They change neither the
-            reported loss nor the token count.
+        label_weights: float32 [...], factors of each label's objective; None: 1. They change
+            neither the reported loss nor the token count.
     """
     logits = ops.reshape(ops.cast(logits, "float32"), (-1, logits.shape[-1]))
     labels = ops.reshape(labels, (-1,))
-    weight = ops.reshape(ops.cast(counted, "float32"), (-1,))
-    weights = None if weights is None else ops.reshape(weights, (-1,))
+    mask = ops.reshape(ops.cast(label_mask, "float32"), (-1,))
+    factors = mask if label_weights is None else mask * ops.reshape(label_weights, (-1,))
     normalizer = ops.logsumexp(logits, axis=-1)
     label_logit = _label_logits(logits, labels)
     nll = normalizer - label_logit
@@ -118,9 +118,9 @@ def cross_entropy(
         uniform = normalizer - ops.mean(logits, axis=-1)
         objective = (1 - label_smoothing) * nll + label_smoothing * uniform
     return TokenLoss(
-        objective=ops.sum(objective * (weight if weights is None else weight * weights)),
-        nll=ops.sum(nll * weight),
-        tokens=ops.sum(weight),
+        objective=ops.sum(objective * factors),
+        nll=ops.sum(nll * mask),
+        tokens=ops.sum(mask),
     )
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from nmt.config import TrainingConfig
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey
-from nmt.training.objective import compute_loss, hide_words
+from nmt.training.objective import apply_word_dropout, compute_loss
 from nmt.training.optimizer import sum_over_parts
 from nmt.training.train_step import count_parallel_parts
 from nmt.training.weight_groups import WeightGroups
@@ -98,7 +98,7 @@ class Gradients:
     def _differentiate(self, batch: Any, key: DropoutKey) -> Sums:
         """Return the sums over one micro-batch."""
         with tf.GradientTape() as tape:
-            inputs = hide_words(batch, self._config.word_dropout, key)
+            inputs = apply_word_dropout(batch, self._config.word_dropout, key)
             smoothing = self._config.label_smoothing
             loss = compute_loss(
                 self._model, inputs, key=key, label_smoothing=smoothing, loss=self._loss

@@ -13,7 +13,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import UNK
-from nmt.training.objective import TokenLoss, cross_entropy, hide_words
+from nmt.training.objective import TokenLoss, apply_word_dropout, cross_entropy
 
 pytestmark = pytest.mark.backend
 
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 B, T, V = 2, 3, 5
 LABELS = np.array([[4, 0, 2], [1, 3, 0]], np.int32)
-COUNTED = np.array([[True, True, False], [True, False, False]])
+LABEL_MASK = np.array([[True, True, False], [True, False, False]])
 
 
 def logits_array(seed: int = 0, scale: float = 3.0) -> Array:
@@ -29,8 +29,10 @@ def logits_array(seed: int = 0, scale: float = 3.0) -> Array:
     return (scale * noise).astype(np.float32)
 
 
-def loss(logits: Any, smoothing: float, labels: Array = LABELS, counted: Array = COUNTED) -> Any:
-    return cross_entropy(logits, labels, counted, label_smoothing=smoothing)
+def loss(
+    logits: Any, smoothing: float, labels: Array = LABELS, label_mask: Array = LABEL_MASK
+) -> Any:
+    return cross_entropy(logits, labels, label_mask, label_smoothing=smoothing)
 
 
 def numbers(sums: TokenLoss) -> tuple[float, float, float]:
@@ -74,8 +76,8 @@ def test_sums_equal_the_definition(smoothing: float) -> None:
     objective, nll, tokens = numbers(sums)
     cross = -(smoothed(smoothing) * log_probs).sum(-1)
     label_log_probs = np.take_along_axis(log_probs, LABELS[..., None], -1)[..., 0]
-    assert objective == pytest.approx(cross[COUNTED].sum(), rel=1e-5)
-    assert nll == pytest.approx(-label_log_probs[COUNTED].sum(), rel=1e-5)
+    assert objective == pytest.approx(cross[LABEL_MASK].sum(), rel=1e-5)
+    assert nll == pytest.approx(-label_log_probs[LABEL_MASK].sum(), rel=1e-5)
     assert tokens == 3
     if not smoothing:
         assert objective == nll
@@ -111,10 +113,10 @@ def test_padding_is_left_out(smoothing: float) -> None:
     logits = logits_array()
     expected = numbers(loss(logits, smoothing))
     other, labels = logits.copy(), LABELS.copy()
-    other[~COUNTED] = 100 * logits_array(1)[~COUNTED]
-    labels[~COUNTED] = (labels[~COUNTED] + 1) % V
+    other[~LABEL_MASK] = 100 * logits_array(1)[~LABEL_MASK]
+    labels[~LABEL_MASK] = (labels[~LABEL_MASK] + 1) % V
     assert numbers(loss(other, smoothing, labels)) == expected
-    nothing = numbers(loss(logits, smoothing, counted=np.zeros_like(COUNTED)))
+    nothing = numbers(loss(logits, smoothing, label_mask=np.zeros_like(LABEL_MASK)))
     assert nothing == (0, 0, 0)
 
 
@@ -126,7 +128,7 @@ def test_sums_not_means(smoothing: float) -> None:
         np.concatenate([logits, logits]),
         smoothing,
         np.concatenate([LABELS, LABELS]),
-        np.concatenate([COUNTED, COUNTED]),
+        np.concatenate([LABEL_MASK, LABEL_MASK]),
     )
     assert numbers(twice) == pytest.approx([2 * part for part in once], rel=1e-6)
 
@@ -134,11 +136,13 @@ def test_sums_not_means(smoothing: float) -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_gradients_are_softmax_minus_label(smoothing: float) -> None:
     logits = logits_array()
-    counted = COUNTED[..., None]
+    label_mask = LABEL_MASK[..., None]
     nll_gradient = gradient(lambda x: loss(x, smoothing).nll, logits)
-    np.testing.assert_allclose(nll_gradient, (softmax(logits) - smoothed(0.0)) * counted, atol=1e-6)
+    np.testing.assert_allclose(
+        nll_gradient, (softmax(logits) - smoothed(0.0)) * label_mask, atol=1e-6
+    )
     objective_gradient = gradient(lambda x: loss(x, smoothing).objective, logits)
-    expected = (softmax(logits) - smoothed(smoothing)) * counted
+    expected = (softmax(logits) - smoothed(smoothing)) * label_mask
     np.testing.assert_allclose(objective_gradient, expected, atol=1e-6)
 
 
@@ -157,7 +161,7 @@ def test_a_share_of_the_words_becomes_unknown() -> None:
     target = generator.integers(4, 50, positions.shape).astype(np.int32)
     batch = {"target": target, "target_positions": positions, "labels": target}
     key = ops.convert_to_tensor(9, "uint32")
-    hidden_batch = hide_words(batch, 0.25, key)
+    hidden_batch = apply_word_dropout(batch, 0.25, key)
     read = ops.convert_to_numpy(hidden_batch["target"])
     assert hidden_batch["labels"] is target
     hidden = read == UNK
@@ -165,6 +169,6 @@ def test_a_share_of_the_words_becomes_unknown() -> None:
     assert not hidden[positions == 0].any()
     count = int((positions > 0).sum())
     assert abs(hidden.sum() - 0.25 * count) < 4 * math.sqrt(count * 0.25 * 0.75)
-    again = ops.convert_to_numpy(hide_words(batch, 0.25, key)["target"])
+    again = ops.convert_to_numpy(apply_word_dropout(batch, 0.25, key)["target"])
     np.testing.assert_array_equal(again, read)
-    assert hide_words(batch, 0.0, key) is batch
+    assert apply_word_dropout(batch, 0.0, key) is batch
