@@ -5,8 +5,8 @@ This package imports nothing else of `nmt`.
 Dimensions, here and everywhere: ``B`` batch, ``S`` source length, ``T`` target length, ``L`` either
 one, ``D`` model width, ``H`` heads, ``K`` width of a head (D / H), ``G`` heads of keys and values,
 ``C`` width of a head's values, ``R`` width of a recurrent state, ``g`` gates of its cell, ``M``
-width of the cell's inputs, ``F`` feed-forward width, ``V`` vocabulary, ``k`` hypotheses per
-sentence.
+width of the cell's inputs, ``F`` feed-forward width, ``V`` vocabulary, ``E`` encoder layers, ``U``
+decoder layers, ``P`` longest sequence, ``k`` hypotheses per sentence.
 """
 
 from __future__ import annotations

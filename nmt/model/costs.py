@@ -1,9 +1,7 @@
 """The costs of a model in closed form: parameters, arithmetic, memory.
 
-Importing this loads no Keras: `costs` of a sizes object needs no model. Dimensions in formulas: `D`
-model width, `H` heads, `K` width of a head, `G` heads of keys and values, `F` feed-forward width,
-`R` width of a recurrent state, `g` gates of a cell, `V` vocabulary, `P` positions (max_length), `E`
-and `C` encoder and decoder layers, `S` and `T` source and target length.
+Importing this loads no Keras: `costs` of a sizes object needs no model. The dimensions in formulas
+are those of `nmt.model`.
 """
 
 from __future__ import annotations

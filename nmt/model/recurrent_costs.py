@@ -37,7 +37,7 @@ class RecurrentCosts:
         heads = f" of {sizes.num_heads} heads" if sizes.attention == "cross" else ""
         return (
             f"D = {sizes.d_model}, R = {sizes.state_width}, g = {self._gates} ({sizes.cell}), "
-            f"E = {sizes.encoder_layers}, C = {sizes.decoder_layers}, "
+            f"E = {sizes.encoder_layers}, U = {sizes.decoder_layers}, "
             f"V = {sizes.vocabulary_size:,}; attention: {sizes.attention}{heads}"
             f"{', input feeding' if sizes.input_feeding else ''}"
         )
@@ -65,15 +65,15 @@ class RecurrentCosts:
         sizes = self._sizes
         dimensions = {
             **{"V": sizes.vocabulary_size, "D": sizes.d_model, "R": sizes.state_width},
-            **{"E": sizes.encoder_layers, "C": sizes.decoder_layers, "g": self._gates},
+            **{"E": sizes.encoder_layers, "U": sizes.decoder_layers, "g": self._gates},
         }
         bias = f"{self._biases}·g·R" if self._biases > 1 else "g·R"
         first = "2·D" if sizes.input_feeding else "D"
         formulas = {
             _EMBEDDINGS: "V·D",
             _ENCODER: f"g·R·(D + (E − 1)·R + E·R/2) + E·{bias}",
-            _DECODER: f"g·R·({first} + (C − 1)·R + C·R) + C·{bias}",
-            _BRIDGE: "C·(R² + R)" if sizes.bridge else "0",
+            _DECODER: f"g·R·({first} + (U − 1)·R + U·R) + U·{bias}",
+            _BRIDGE: "U·(R² + R)" if sizes.bridge else "0",
             _CROSS: _ATTENTIONS[sizes.attention],
             _COMBINE: "2·R·D + D",
         }

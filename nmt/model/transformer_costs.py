@@ -64,7 +64,7 @@ class TransformerCosts:
         heads += f" ({sizes.heads})" if sizes.heads != "split" else ""
         return (
             f"D = {sizes.d_model}, {heads}, F = {sizes.ffn_width}, "
-            f"E = {sizes.encoder_layers}, C = {sizes.decoder_layers}, "
+            f"E = {sizes.encoder_layers}, U = {sizes.decoder_layers}, "
             f"V = {sizes.vocabulary_size:,}, P = {sizes.max_length}; {sizes.norm}-norm, "
             f"{sizes.activation}, positions: {sizes.positions}"
         )
@@ -75,7 +75,7 @@ class TransformerCosts:
         dimensions = {
             **{"V": sizes.vocabulary_size, "D": sizes.d_model, "F": sizes.ffn_width},
             **{"H": sizes.num_heads, "K": attention.head_width, "G": attention.groups},
-            **{"E": sizes.encoder_layers, "C": sizes.decoder_layers, "P": sizes.max_length},
+            **{"E": sizes.encoder_layers, "U": sizes.decoder_layers, "P": sizes.max_length},
         }
         attention_formula = _write_attention(attention)
         self_attention_formula = _write_attention(sizes.self_attention)
@@ -86,10 +86,10 @@ class TransformerCosts:
             _EMBEDDINGS: "V·D + V" if sizes.output_bias else "V·D",
             _POSITIONS: positions,
             _ENCODER: f"E·({self_attention_formula})",
-            _DECODER: f"C·({self_attention_formula})",
-            _CROSS: f"C·({attention_formula})",
-            _FEED_FORWARD: f"(E + C)·({feed_forward})",
-            "layer normalisation": f"(2·E + 3·C{' + 2' if self._has_final_norms else ''})·2·D",
+            _DECODER: f"U·({self_attention_formula})",
+            _CROSS: f"U·({attention_formula})",
+            _FEED_FORWARD: f"(E + U)·({feed_forward})",
+            "layer normalisation": f"(2·E + 3·U{' + 2' if self._has_final_norms else ''})·2·D",
         }
         parts = [
             Part.evaluate(name, formula, dimensions) if formula else Part(name, no_positions, 0)

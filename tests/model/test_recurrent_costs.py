@@ -36,7 +36,7 @@ def test_the_closed_form_is_what_the_model_has(changes: dict[str, Any]) -> None:
     assert {part.name: part.parameters for part in parts} == count_by_part(Recurrent(sizes))
     names = {
         **{"V": 11, "D": 6, "R": 8, "g": 3 if sizes.cell == "gru" else 4},
-        **{"E": sizes.encoder_layers, "C": sizes.decoder_layers},
+        **{"E": sizes.encoder_layers, "U": sizes.decoder_layers},
     }
     for part in parts:
         formula = part.formula.replace("·", "*").replace("²", "**2").replace("−", "-")

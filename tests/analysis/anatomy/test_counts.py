@@ -110,7 +110,7 @@ def value(formula: str, sizes: TransformerSizes) -> int:
         "F": sizes.ffn_width,
         "P": sizes.max_length,
         "E": sizes.encoder_layers,
-        "C": sizes.decoder_layers,
+        "U": sizes.decoder_layers,
     }
     return int(eval(formula.replace("·", "*").replace("²", "**2"), names))
 
