@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from nmt.model.mixed import multiply_to_float32
-from nmt.model.sizes import BlockSizes, RecurrentSizes, TransformerSizes
+from nmt.model.sizes import AttentionSizes, BlockSizes, RecurrentSizes, TransformerSizes
 
 Tensor = Any
 
@@ -29,7 +29,7 @@ class SizedLayer(keras.layers.Layer):
         ValueError: see ``sizes_class``.
     """
 
-    sizes_class: ClassVar[type[BlockSizes] | type[RecurrentSizes]] = TransformerSizes
+    sizes_class: ClassVar[type[AttentionSizes | BlockSizes | RecurrentSizes]] = TransformerSizes
     default_sizes: ClassVar[dict[str, Any]] = {}
     sizes: Any
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import keras
 from keras import ops
@@ -14,7 +13,7 @@ from nmt.model.attention import (
     scaled_dot_product_attention,
     weighted_values,
 )
-from nmt.model.layers import Dense
+from nmt.model.layers import Dense, SizedLayer
 from nmt.model.masks import SegmentMask
 from nmt.model.positions import rotate
 from nmt.model.sizes import NORM_EPSILON, AttentionSizes
@@ -43,7 +42,7 @@ class HeadProjections(keras.layers.Layer):
         return ops.concatenate([head(x) for head in self.heads], axis=-1)
 
 
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(SizedLayer):
     """H attention heads side by side: Vaswani et al. 2017, section 3.2.2.
 
     The base of the three roles in `nmt.model.attention_roles`, which differ only in the queries,
@@ -63,22 +62,20 @@ class MultiHeadAttention(keras.layers.Layer):
         ValueError: see `AttentionSizes`.
     """
 
+    sizes_class = AttentionSizes
+    sizes: AttentionSizes
+
     def __init__(
         self, sizes: AttentionSizes | None = None, *, seed: int | None = None, **kwargs: Any
     ) -> None:
-        standalone = sizes is None
-        if sizes is None:
-            sizes, kwargs = AttentionSizes.split_config(kwargs)
-        if not isinstance(sizes, AttentionSizes):
-            raise TypeError(f"sizes must be passed by keyword, such as d_model={sizes!r}")
-        super().__init__(**kwargs)
+        super().__init__(sizes, **kwargs)
+        self.standalone = sizes is None
+        sizes = self.sizes
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: sizes.d_model})
         self.supports_masking = True
-        self.standalone = standalone
-        self.sizes = sizes
         self.seed = seed
         self.generator = None
-        if standalone and sizes.dropout:
+        if self.standalone and sizes.dropout:
             self.generator = keras.random.SeedGenerator(seed)
         self.query = self._projection("query", sizes.num_heads, sizes.head_width)
         self.key = self._projection("key", sizes.groups, sizes.head_width)
@@ -272,13 +269,4 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that rebuild the layer."""
-        seed = {"seed": self.seed} if self.standalone else {}
-        return super().get_config() | dataclasses.asdict(self.sizes) | seed
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Rebuild the layer."""
-        if "seed" in config:
-            return cls(**config)
-        sizes, layer_config = AttentionSizes.split_config(config)
-        return cls(sizes, **layer_config)
+        return super().get_config() | {"seed": self.seed}
