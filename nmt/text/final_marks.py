@@ -38,8 +38,8 @@ _ELLIPSES = re.compile(r"\.{2,}|…")
 _SLASH = re.compile(r"[^\W\d_]/[^\W\d_]")
 _DASH = re.compile(r"\s[—–―-]\s|\w[—–―]|[—–―]\w")
 _GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff];$")
-# What ends a translation that gets no other mark: marks of other scripts, or one in a quotation.
-_ENDED = re.compile(rf"[{OTHER_STOPS}{_OTHER_CLAUSE_MARKS}]$|[.!?…][\"'”’»)\]]+$")
+# A mark inside of a quotation: it ends a translation that gets no other mark.
+_ENDS_QUOTATION = re.compile(r"[.!?…][\"'”’»)\]]+$")
 # The dot of these stays before a colon.
 _ABBREVIATION = re.compile(r"(?:\b\w\.\s?\w|\b(?:etc|Inc|Ltd|Jr|Dr|Mr|Mrs))\.$")
 
@@ -71,8 +71,8 @@ def simplify_marks(marks: str) -> str:
 def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False) -> str:
     """Return a translation with the final marks of its source, if they say more than its own.
 
-    A question stays one. A translation that ends with a mark of another script, or with one inside
-    of a quotation, stays as it is.
+    A question stays one. A translation that ends with a mark of another script, with one that
+    `split_final_marks` does not split off, or with one inside of a quotation, stays as it is.
 
     Args:
         source: the source.
@@ -81,17 +81,19 @@ def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False
             heading.
     """
     _, marks = split_final_marks(source)
-    text, own = split_final_marks(translation)
+    text, target_marks = split_final_marks(translation)
     simple = simplify_marks(marks)
-    if is_fragment and not marks and own == "." and not _ABBREVIATION.search(translation):
+    if is_fragment and not marks and target_marks == "." and not _ABBREVIATION.search(translation):
         return text
     has_words = any(map(str.isalnum, text))
-    if marks == simple or not has_words or _ENDED.search(translation):
+    has_other_marks = not target_marks and translation.endswith(tuple(FINAL_MARKS))
+    is_ended = has_other_marks or _ENDS_QUOTATION.search(translation)
+    if marks == simple or not has_words or is_ended:
         return translation
     replaced = ("", simple) if simple in ("?", "!") else ("", ".", *CLAUSE_MARKS)
-    if own not in replaced:
+    if target_marks not in replaced:
         return translation
-    if own == "." and marks in CLAUSE_MARKS and _ABBREVIATION.search(translation):
+    if target_marks == "." and marks in CLAUSE_MARKS and _ABBREVIATION.search(translation):
         text = translation
     # Of «¿Sí?», the dot after the quotation ends the sentence around it.
     return text + (simple if marks == simple + "." else marks)
