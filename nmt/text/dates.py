@@ -178,7 +178,8 @@ class DateWriter:
         # Where months have capitals, words without them are others: may, march.
         flags = re.NOFLAG if names[0][0].isupper() else re.IGNORECASE
         capitals = {name.upper() for name in names} - _VERBS
-        month = "|".join([*names, *sorted(capitals)])
+        months = [*names, *sorted(capitals)]
+        month = "|".join(months)
         short = "|".join([*short_names, *map(str.upper, short_names)])
         self._joints = read.to, read.both
         two_days = rf"{_make_first(self._joints)}{_DAY}(?!\d)"
@@ -196,7 +197,10 @@ class DateWriter:
             (re.compile(expression, flags), _list_groups(pattern))
             for expression, pattern in zip(filled, patterns, strict=True)
         ]
-        self._any = re.compile(rf"(?<![\w.,:/-])(?:{'|'.join(filled)})(?!\w)", flags)
+        after_date = "|".join(f"(?<={ending}-)" for ending in (*months, rf"\s{_YEAR}"))
+        # Only a hyphen between two dates may touch one: 31 de mayo-3 de junio, May 31-June 3.
+        before = rf"(?:(?<![\w.,:/-])|(?=\d)(?:{after_date})|(?<=\d-)(?=[^\W\d]))"
+        self._any = re.compile(rf"{before}(?:{'|'.join(filled)})(?!\w)", flags)
 
     def without(self, kept: frozenset[str]) -> DateWriter:
         """Return a writer that leaves these case-folded texts as they are, in any letter case."""

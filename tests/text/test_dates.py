@@ -84,6 +84,12 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("en", "es", "3 mar 2024", "3 mar 2024"),
         ("de", "fr", "3. Okt. 2024", "3 octobre 2024"),
         ("es", "en", "2-3-5 de mayo, 1.5 de mayo", "2-3-5 de mayo, 1.5 de mayo"),
+        ("es", "en", "Del 31 de mayo-3 de junio", "Del May 31-June 3"),
+        ("es", "en", "31 DE MAYO-3 DE JUNIO DE 2025", "MAY 31-JUNE 3, 2025"),
+        ("es", "en", "2 de mayo de 2024-3 de mayo de 2025", "May 2, 2024-May 3, 2025"),
+        ("en", "es", "May 31-June 3, 2025", "31 de mayo-3 de junio de 2025"),
+        ("de", "en", "31. Mai-3. Juni", "May 31-June 3"),
+        ("es", "en", "COVID-19 de marzo", "COVID-19 de marzo"),
         ("es", "es-AR", "5 de mayo", "5 de mayo"),
         ("es", "ja", "5 de mayo", "5 de mayo"),
         ("und", "en", "5 de mayo", "5 de mayo"),
@@ -152,10 +158,11 @@ def test_dates_have_no_article_in_english(source: str, text: str, expected: str)
 
 
 def test_dates_with_a_dash_between_them_are_one() -> None:
-    text = "Del 3 de mayo – 7 de junio, 9 de junio y 1 de julio"
+    text = "Del 3 de mayo – 7 de junio, 8 de junio-9 de junio, 9 de junio y 1 de julio"
     found = DateWriter("es", "en").find(text)
     assert [text[begin:end] for begin, end in found] == [
         "3 de mayo – 7 de junio",
+        "8 de junio-9 de junio",
         "9 de junio",
         "1 de julio",
     ]
