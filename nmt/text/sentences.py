@@ -54,7 +54,6 @@ _ORDINAL = re.compile(
 # What begins the piece after a cut: marks that never begin a sentence.
 _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d")
 _YEAR = re.compile(r"(?:del?\s)?[12]\d{3}\b")
-_HYPHENATED = re.compile(r"-")  # J.-C.; 1.- of an item
 # What continues a sentence after a quotation: he said.
 _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
 # Cuts that are missing: where a span or "etc." ends a sentence, after a dot in quotation marks,
@@ -70,7 +69,6 @@ _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
-_NO_LANGUAGES = ("es", "it", "en")
 # Up to three words and a colon, except for times, ratios and what introduces a quotation; a remark
 # in brackets before a sentence, such as a sound in subtitles; the time of a message in a chat.
 _LABEL = re.compile(
@@ -201,6 +199,8 @@ def _split_line(line: str, language: str) -> list[str]:
     pieces: list[str] = []
     end = 0
     for first, last in _find_separators(line):
+        if first < end:  # inside of the separator before it
+            continue
         pieces += _split_text(line[end:first], language)
         separator = line[first:last]
         if separator.isspace() and pieces:
@@ -322,7 +322,7 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) ->
     """
     if "¿" in line or "¡" in line:
         yield from (match.end() for match in _OPENING.finditer(line))
-    if "No." in line and language in _NO_LANGUAGES:
+    if "No." in line and language in ("es", "it", "en"):
         yield from (match.end() for match in _NO.finditer(line))
     # A number may be an ordinal: Am 3. Mai.
     ends = [end for begin, end in spans if not line[begin:end].isdecimal()]
@@ -355,7 +355,7 @@ def _continues(before: str, after: str, language: str) -> bool:
     """Whether a sentence continues after a cut."""
     first = after[0]
     is_glued = not before[-1].isspace()
-    if _NEVER_FIRST.match(after) or (is_glued and _HYPHENATED.match(after)):
+    if _NEVER_FIRST.match(after) or (is_glued and first == "-"):  # J.-C.; 1.- of an item
         return True
     if language in _SPEAKS and _QUOTED.search(before) and _SPEAKS[language].match(after):
         return True

@@ -162,6 +162,9 @@ def test_common_words_are_abbreviations_of_the_library_that_end_a_sentence(langu
         ("Lunes - viernes: cerrado", ["Lunes ", "- ", "viernes: cerrado"]),
         ("Lunes    Martes    Jueves", ["Lunes    ", "Martes    ", "Jueves"]),
         ("Nombre      Edad", ["Nombre      ", "Edad"]),
+        ("Nombre |      Edad", ["Nombre ", "|      ", "Edad"]),
+        ("<li>      Uno</li>", ["<li>      ", "Uno", "</li>"]),
+        ("Lunes –      Viernes", ["Lunes ", "–      ", "Viernes"]),
         ("Hola    Ana", ["Hola    Ana"]),
         ("El niño      come      Pan.", ["El niño      come      Pan."]),
         ("El niño      come", ["El niño      come"]),
@@ -209,12 +212,13 @@ def test_white_space_alone_is_one_piece_and_an_empty_text_has_none() -> None:
 PARTS = (
     list('aBñ1.!?…。¿¡ \n"»)]’-—ºª,:@`{}%/«“') + "n. Sr. etc. a.m. \u2028 \r\n \ufeff".split(" ")
 ) + ["https://a.com", "x@y.es", "a. m. ", "😀", "\ue000", "3.14", "der 2. ", " | ", " > A", "» "]
+SEPARATORS = ["      ", "|", "<li>", "\\n", " – ", "\t", "B....3"]
 LANGUAGES = ["es", "en", "de", "fr", "zh", "ja", "und", "xx", ""]
 
 
 @settings(max_examples=500, deadline=None)
 @given(
-    st.one_of(st.text(), st.lists(st.sampled_from(PARTS)).map("".join)),
+    st.one_of(st.text(), st.lists(st.sampled_from(PARTS + SEPARATORS)).map("".join)),
     st.sampled_from(LANGUAGES),
 )
 def test_pieces_joined_are_the_text_and_none_is_empty(text: str, language: str) -> None:
