@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from nmt.inference.results import LINE_ENDS, SEPARATORS
-from nmt.text.cleaning import SPACE_SIGN, is_removed
+from nmt.text.cleaning import LIGATURES, SPACE_SIGN, is_removed
 from nmt.text.scripts import UNSPACED
 from nmt.text.spans import ANY_SLOT, SLOTS, SPAN, WORD
 
@@ -109,6 +109,8 @@ def make_splitter(unit: str) -> Callable[[Any], Sentences]:
     def split(text: Any) -> Sentences:
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
         text = replace(text, f"[{removed}]", "")
+        for ligature, letters in LIGATURES.items():
+            text = replace(text, ligature, letters)
         if unit == "sentence":
             text = mark_ends(text)
         pieces = tf.strings.split(text, _END)

@@ -137,7 +137,7 @@ def match_characters(text: str, other: str) -> list[int]:
     sides = text, other
     first, second = ([i for i, sign in enumerate(side) if not sign.isspace()] for side in sides)
     ours, theirs = (
-        "".join(side[i].lower()[:1] for i in indices)
+        "".join(side[i].casefold()[:1] for i in indices)
         for side, indices in zip(sides, (first, second), strict=True)
     )
     matched = [-1] * len(text)

@@ -31,10 +31,11 @@ from nmt.inference.prefixes import Prefix
 from nmt.inference.quality import StoredQuality, copy_with_words
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation, list_distinct
-from nmt.inference.segmenting import Segmenter, clean_input
+from nmt.inference.segmenting import Segmenter
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
 from nmt.inference.term_constraints import TermConstraints
 from nmt.inference.word_links import add_words, locate_sources
+from nmt.text.cleaning import clean_input
 from nmt.text.tags import Insertions
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
-from nmt.text.cleaning import clean_text, replace_surrogates
+from nmt.text.cleaning import clean_input, clean_text, replace_surrogates
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.dates import DateWriter
 from nmt.text.final_marks import OTHER_STOPS
@@ -56,11 +56,6 @@ _CUTS = (
 _LETTER = re.compile("[A-DF-HJ-NP-TV-XZ]", re.IGNORECASE)
 _SPEAKER = re.compile(rf"{_LETTER.pattern}\s?:")
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
-
-
-def clean_input(text: str) -> str:
-    """Return a cleaned text; lone surrogates, which stand for undecodable bytes, are replaced."""
-    return clean_text(replace_surrogates(text))
 
 
 class _Sentence(NamedTuple):
@@ -223,13 +218,13 @@ class Segmenter:
                 context = CONTEXT_MARK.join(self.split_tag(line)[2] for line in lines)
                 inner, _, text = self.split_tag(text)
                 tag = inner or tag
-        given = map(clean_text, context.split(CONTEXT_MARK))
+        given = map(clean_input, context.split(CONTEXT_MARK))
         previous = deque(filter(None, map(self._reader.remove_brackets, given)), self.context)
         sentences: list[_Sentence] = []
         pieces = [(text, text)] if self.unit == "line" else _cut_labels(text, self.language)
         for piece, whole in pieces:
             content = piece.strip()
-            cleaned = clean_text(content)
+            cleaned = clean_input(content)
             if not cleaned:  # characters that are not text
                 space += piece.replace(content, "") if content else piece
                 continue
@@ -238,7 +233,7 @@ class Segmenter:
                 begins_line = not sentences or any(end in space for end in LINE_ENDS)
                 opening, inside, closing = split_marks(content, begins_line=begins_line)
                 before, after = before + opening, closing + after
-                cleaned = cleaned if inside == content else clean_text(inside)
+                cleaned = cleaned if inside == content else clean_input(inside)
             read = self._reader.read(cleaned)
             if _LETTER.fullmatch(cleaned) or (not whole and _SPEAKER.fullmatch(content)):
                 read = read._replace(is_copied=True)
@@ -246,7 +241,7 @@ class Segmenter:
             preceding = add_context("", previous)
             sentences.append(_Sentence(*read, normalized, tag, space + before, preceding))
             if self.context and whole:
-                previous.append(to_context(self._reader.remove_brackets(clean_text(whole))))
+                previous.append(to_context(self._reader.remove_brackets(clean_input(whole))))
             space = after
         return sentences, space
 

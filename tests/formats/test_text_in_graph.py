@@ -19,7 +19,7 @@ from nmt.formats.text_in_graph import Masked
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.text.case import LetterCase, copy_first_capital, recognize_case, to_sentence_case
-from nmt.text.cleaning import clean_text
+from nmt.text.cleaning import clean_input, clean_text
 from nmt.text.sentences import split_sentences
 from nmt.text.spans import SLOTS, find_spans, keep_spans, restore_spans
 
@@ -71,6 +71,14 @@ def test_sentences_are_those_of_the_library() -> None:
     for row, text in enumerate(TEXTS):
         assert pieces[bounds[row] : bounds[row + 1]] == split_sentences(text, "es")
         assert set(sentences.rows.numpy()[bounds[row] : bounds[row + 1]]) == {row}
+
+
+def test_ligatures_are_letters() -> None:
+    import tensorflow as tf
+
+    text = "El ﬁn. El ﬂan, la oﬃcina."
+    sentences = text_in_graph.make_splitter("line")(tf.constant([text]))
+    assert [sentences.text.numpy()[0].decode()] == [clean_input(text)]
 
 
 def test_joined_sentences_are_the_text() -> None:

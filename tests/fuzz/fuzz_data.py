@@ -67,8 +67,7 @@ def prepare_reading(folder: Path) -> Prepared:
 def prepare_cleaning(folder: Path) -> Prepared:
     """Clean texts, normalize them for comparison, and clean input for cutting."""
     from nmt.data.splitting import normalized
-    from nmt.inference.segmenting import clean_input
-    from nmt.text.cleaning import clean_text
+    from nmt.text.cleaning import clean_input, clean_text
 
     def check(data: Any) -> None:
         text = draw_text(data)

@@ -121,6 +121,7 @@ def test_the_token_of_each_character() -> None:
         ("ab", "ab", [0, 1]),
         ("a x b", "a b", [0, -1, -1, -1, 2]),  # x was inserted
         ("ab", "<2en> ab", [6, 7]),
+        ("fin", "Ya \ufb01n", [3, -1, 4]),
         ("", "a", []),
         ("a", "", [-1]),
     ],

@@ -21,7 +21,7 @@ from nmt.inference.normalization import Normalizer
 from nmt.inference.segmenting import Segmenter
 from nmt.inference.segments import Segment, copy_segment
 from nmt.text.case import LetterCase
-from nmt.text.cleaning import clean_text
+from nmt.text.cleaning import clean_input, clean_text
 from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS, is_intact
@@ -364,6 +364,12 @@ def test_letter_case_is_recognised_and_rewritten_where_the_model_does_not_lower_
     assert " ".join(part.full_text for part in lowered) == text
 
 
+def test_ligatures_are_read_as_letters(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys(["el", "fin", "de", "semana"], 50))
+    [segment] = Segmenter(slotted, 63, words=words).segment("El ﬁn de semana.").segments
+    assert (segment.text, segment.spans) == ("El fin de semana.", ())
+
+
 def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
     text = "Alles Gute zum Geburtstag, Mutter!"
     for language, case in (("de", LetterCase.ORDINARY), ("es", LetterCase.TITLE)):
@@ -536,7 +542,7 @@ def test_the_segments_of_any_text_are_the_text(
             shown = clean_text("".join([*parts, cut_text.end]))
             # Cleaned again: marks that meet without the space are put in their normal order.
             first, second = (
-                clean_text(each.replace(" ", "")) for each in (shown, clean_text(text))
+                clean_text(each.replace(" ", "")) for each in (shown, clean_input(text))
             )
             assert first == second
 

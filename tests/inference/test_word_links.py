@@ -35,6 +35,19 @@ def test_words_refer_to_the_characters_of_the_text() -> None:
     assert how.words[1].sources == ()
 
 
+def test_a_ligature_of_the_text_is_one_character() -> None:
+    text = "El ﬁn. Ya."
+    segments = Segment(NOTHING, "El fin."), Segment(NOTHING, "Ya.")
+    translations = [
+        [Translation("End", 0.0, 0.0, (), words=(Word(0, 3, None, ((3, 6),)),))],
+        [Translation("Yet", 0.0, 0.0, (), words=(Word(0, 3, None, ((0, 2),)),))],
+    ]
+    segmented = SegmentedText(segments, "", TaggedText(MarkedText(text)))
+    located = locate_sources(segmented, translations)
+    [[end]], [[yet]] = ([each.words[0].sources for each in row] for row in located)
+    assert (text[slice(*end)], text[slice(*yet)]) == ("ﬁn", "Ya")
+
+
 def test_sources_are_whole_words_of_the_text_although_others_were_translated() -> None:
     text = "Perdi el trenn (otra vez)."
     segment = Segment(NOTHING, "Perdí el tren (otra vez).")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.text.cleaning import clean_text
+from nmt.text.cleaning import clean_input, clean_text
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ from nmt.text.cleaning import clean_text
 )
 def test_clean_text(raw: str, clean: str) -> None:
     assert clean_text(raw) == clean
+
+
+def test_ligatures_become_letters_where_texts_are_translated() -> None:
+    text = "ﬀ ﬁ ﬂ ﬃ ﬄ ﬅ ﬆ el ﬁn \ud800"
+    assert clean_input(text) == "ff fi fl ffi ffl st st el fin ?"
+    assert clean_text("el ﬁn") == "el ﬁn"  # runs must be able to resume
 
 
 @given(st.text())

@@ -13,7 +13,7 @@ from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import EOS, SUFFIX, UNK, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import SUPPRESSED
-from nmt.inference.segmenting import clean_input
+from nmt.text.cleaning import clean_input
 from nmt.text.scripts import is_unspaced_letter
 from nmt.text.words import join_words
 
