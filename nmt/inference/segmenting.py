@@ -6,9 +6,10 @@ import re
 import warnings
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, chain, islice, pairwise, takewhile
 from typing import NamedTuple
 
@@ -55,13 +56,15 @@ _CUTS = (
 # Of a list or a column; E, I, O, U and Y are words.
 _LETTER = re.compile("[A-DF-HJ-NP-TV-XZ]", re.IGNORECASE)
 _SPEAKER = re.compile(rf"{_LETTER.pattern}\s?:")
+_FindSpans = Callable[[str], list[Span]]
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
 class _Sentence(NamedTuple):
     """A sentence to translate."""
 
-    text: str  # this and the next five: see `ReadSentence`
+    text: str  # this and the next six: see `ReadSentence`
+    given: str
     slotted: SlottedText
     case: LetterCase
     is_copied: bool
@@ -281,11 +284,11 @@ class Segmenter:
                     dates=self._reader.dates,
                 )
             ]
-        text = sentence.text
+        text, given = sentence.text, sentence.given
         if sentence.brackets.tags:  # its parts keep them
             brackets = sentence.brackets
-            given = brackets.insertions.insert(brackets.text)
-            text = self._reader.read(given, takes_brackets=False).text
+            with_brackets = brackets.insertions.insert(brackets.text)
+            text, given, *_ = self._reader.read(with_brackets, takes_brackets=False)
         if is_too_long and not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "
@@ -294,6 +297,9 @@ class Segmenter:
             )
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
+        keeps_terms = sentence.case is not LetterCase.ORDINARY
+        find = partial(self._reader.find_spans, keeps_terms=keeps_terms)
+        parts = self._parts(text, given, self.max_tokens - len(tag), find)
         segments = [
             Segment(
                 np.concatenate([tag, ids]),
@@ -304,7 +310,7 @@ class Segmenter:
                 normalized=self._normalizer.normalize(slotted.text),
                 dates=self._reader.dates,
             )
-            for space, slotted, ids, is_copied in self._parts(text, self.max_tokens - len(tag))
+            for space, slotted, ids, is_copied in parts
         ]
         segments[0] = replace(segments[0], space=sentence.space)
         return [*(replace(part, continues=True) for part in segments[:-1]), segments[-1]]
@@ -316,24 +322,27 @@ class Segmenter:
         [ids] = self._tokenizer.encode([(sentence.tag + sentence.context).rstrip()])
         return len(ids)
 
-    def _parts(self, text: str, room: int) -> Iterator[tuple[str, SlottedText, np.ndarray, bool]]:
+    def _parts(
+        self, text: str, given: str, room: int, find: _FindSpans
+    ) -> Iterator[tuple[str, SlottedText, np.ndarray, bool]]:
         """Yield the parts of a text: the space before each, its ids, and whether it is copied.
 
-        They have at most ``room`` ids.
+        They have at most ``room`` ids. Kept spans are written as in the ``given`` text.
         """
-        spans = self._reader.find_spans(text) if self._slots else []
+        spans = find(text) if self._slots else []
         width = _WINDOW * room
         begin = 0
         while begin < len(text):
             limit = _skip_span(begin + width, spans)
             window = text[begin:limit]
             end = len(window)
-            if limit < len(text) or not self._fits(window, room):
-                end = self._longest_fit(window, room)
+            if limit < len(text) or not self._fits(window, room, find):
+                end = self._longest_fit(window, room, find)
             part = window[:end].strip()
             space = " " if text[begin - 1 : begin] == " " else ""
-            part_spans = self._reader.find_spans(part)
-            slotted = self._reader.insert_slots(part, part_spans)
+            part_spans = find(part)
+            at = text.index(part, begin)
+            slotted = self._reader.insert_slots(part, part_spans, given[at : at + len(part)])
             ids = self._encode(part, part_spans)
             begin += end
             is_copied = not has_letters_outside(part, part_spans)
@@ -346,34 +355,26 @@ class Segmenter:
                 yield space, SlottedText(text_of_part, ()), ids[first : first + room], False
                 space = ""
 
-    def _longest_fit(self, text: str, room: int) -> int:
+    def _longest_fit(self, text: str, room: int, find: _FindSpans) -> int:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
+        spans = find(text) if self._slots else []
         for cut in _CUTS:
-            ends = self._drop_inner([match.end() for match in cut.finditer(text)], text)
+            ends = _drop_inner([match.end() for match in cut.finditer(text)], spans)
             clauses = (text[begin:end].strip() for begin, end in pairwise([0, *ends]))
-            sizes = accumulate(
-                len(self._encode(clause, self._reader.find_spans(clause))) for clause in clauses
-            )
+            sizes = accumulate(len(self._encode(clause, find(clause))) for clause in clauses)
             # Encoded together they hardly ever have more tokens than encoded one by one.
             fitting = list(takewhile(lambda size: size <= room, sizes))
             for end in reversed(ends[: len(fitting)]):
-                if self._fits(text[:end], room):
+                if self._fits(text[:end], room, find):
                     return end
-        ends = self._drop_inner(character_ends(text), text)
-        too_long = bisect_left(ends, True, key=lambda end: not self._fits(text[:end], room))
+        ends = _drop_inner(character_ends(text), spans)
+        too_long = bisect_left(ends, True, key=lambda end: not self._fits(text[:end], room, find))
         return ends[max(too_long - 1, 0)]
 
-    def _drop_inner(self, ends: list[int], text: str) -> list[int]:
-        """Return the ends that are not inside a kept span."""
-        if not self._slots:
-            return ends
-        spans = self._reader.find_spans(text)
-        return [end for end in ends if _skip_span(end, spans) == end]
-
-    def _fits(self, text: str, room: int) -> bool:
+    def _fits(self, text: str, room: int, find: _FindSpans) -> bool:
         """Whether a part of a text has few enough tokens and kept spans."""
         text = text.strip()
-        spans = self._reader.find_spans(text)
+        spans = find(text)
         lacks_slots = len(spans) > len(self._slots) > 0
         return not lacks_slots and len(self._encode(text, spans)) <= room
 
@@ -385,6 +386,11 @@ class Segmenter:
 
 def _add_tags(segment: Segment, source: TaggedText) -> Segment:
     return replace(segment, tags=source.tags, aligns_tags=needs_alignment(source.marked))
+
+
+def _drop_inner(ends: list[int], spans: Sequence[Span]) -> list[int]:
+    """Return the ends that are not inside a kept span."""
+    return [end for end in ends if _skip_span(end, spans) == end]
 
 
 def _skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:

@@ -51,6 +51,7 @@ class ReadSentence(NamedTuple):
     """A sentence as a model reads it."""
 
     text: str  # cleaned, in the letter case that the model reads
+    given: str  # the same in the letter case that kept spans have
     slotted: SlottedText  # with slots, as many as the tokenizer has
     case: LetterCase  # of the given sentence
     is_copied: bool  # nothing but kept spans and marks
@@ -148,15 +149,14 @@ class SentenceReader:
             is_ordinary = case is LetterCase.ORDINARY
             text = self._words.correct(text, protected, accents_only=not is_ordinary)
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
-        slotted = self.insert_slots(text, spans)
-        if case is not LetterCase.ORDINARY and len(text) == len(given):
-            in_given_case = self.insert_slots(given, spans).values
-            slotted = slotted._replace(values=in_given_case)
+        if case is LetterCase.ORDINARY or len(text) != len(given):
+            given = text
+        slotted = self.insert_slots(text, spans, given)
         lacks_slots = len(spans) > len(self._slots) > 0
         # A date without a slot is not translated: then the sentence is cut.
         lacks_date = lacks_slots and bool(self.dates.find(slotted.text))
         is_copied = not has_letters_outside(text, spans) and not lacks_date
-        return ReadSentence(text, slotted, case, is_copied, lacks_slots=lacks_slots)
+        return ReadSentence(text, given, slotted, case, is_copied, lacks_slots=lacks_slots)
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, with unseen names and signs.
@@ -247,11 +247,20 @@ class SentenceReader:
         words = self._words
         return words is not None and all(word in words.counts for word in term.lower().split())
 
-    def insert_slots(self, text: str, spans: Sequence[tuple[int, int]]) -> SlottedText:
-        """Return a text with slots, as many as the tokenizer has."""
+    def insert_slots(
+        self, text: str, spans: Sequence[tuple[int, int]], given: str = ""
+    ) -> SlottedText:
+        """Return a text with slots, as many as the tokenizer has.
+
+        Args:
+            text: the text.
+            spans: characters [begin, end) of its kept spans, in order.
+            given: the text in the letter case that these have; empty: that of the text.
+        """
         if not self._slots or not spans:
             return SlottedText(text, ())
-        return keep_spans(text, spans, self._slots)
+        values = keep_spans(given or text, spans, self._slots).values
+        return SlottedText(keep_spans(text, spans, self._slots).text, values)
 
     def _find_terms(
         self, text: str, spans: list[Span]

@@ -364,6 +364,30 @@ def test_letter_case_is_recognised_and_rewritten_where_the_model_does_not_lower_
     assert " ".join(part.full_text for part in lowered) == text
 
 
+@pytest.mark.filterwarnings("ignore:a text of")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LA FAMILIA VIVE EN BOGOTÁ, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 PERROS NEGROS.",
+        "La Familia Vive En Bogotá Con Mascotas A1, B2, C3, D4 Y 5 Perros",
+    ],
+)
+def test_parts_of_a_sentence_in_capitals_keep_names_and_terms_as_they_are(
+    slotted: Tokenizer, text: str
+) -> None:
+    known = "la familia vive en con mascotas perros negros y"
+    words = SourceWords(dict.fromkeys(known.split(), 50))
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    terms = Glossary([Term(each, each) for each in ("negros", "mascotas")], ("es", "en"))
+    for each in (segmenter, segmenter.with_glossary(terms)):
+        parts = each.segment(text).segments
+        assert len(parts) > 1
+        spans = [span for part in parts for span in part.spans]
+        assert not {"BOGOTÁ", "Bogotá"}.isdisjoint(spans)
+        assert all(span in text for span in spans)
+    assert not {"NEGROS", "Mascotas"}.isdisjoint(spans)
+
+
 def test_ligatures_are_read_as_letters(slotted: Tokenizer) -> None:
     words = SourceWords(dict.fromkeys(["el", "fin", "de", "semana"], 50))
     [segment] = Segmenter(slotted, 63, words=words).segment("El ﬁn de semana.").segments
