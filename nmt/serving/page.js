@@ -9,6 +9,7 @@ import { mountCorrections } from "./page_corrections.js";
 import { acceptFiles, readEvents } from "./page_document.js";
 import { SourceField } from "./page_input.js";
 import { WordLights } from "./page_lights.js";
+import { describeError, post } from "./page_requests.js";
 import { Sharing, readFragment } from "./page_sharing.js";
 import { Announcer } from "./page_spoken.js";
 import { Arrivals } from "./page_stream.js";
@@ -95,8 +96,7 @@ async function ask(text, attention) {
   const { signal } = request.running;
   const arrivals = attention ? null : new Arrivals((begun) => !signal.aborted && showBegun(begun));
   try {
-    const response = await fetch("translate", {
-      method: "POST",
+    const response = await post("translate", {
       headers: {
         "Content-Type": "application/json", ...(arrivals && { Accept: "text/event-stream" }),
       },
@@ -106,20 +106,19 @@ async function ask(text, attention) {
       }),
       signal,
     });
-    let answer = null, status = response.status;
-    if (arrivals && response.ok) {
+    let answer = null;
+    if (arrivals) {
       for await (const { name, content } of readEvents(response.body)) {
         if (name === "sentence") arrivals.take(content);
         else answer = content;
       }
-      if (answer.error) status = 500;
+      if (answer.error) return { error: answer.error, status: 500 };
     } else {
       answer = await response.json();
     }
-    if (!answer.error) return { translation: answer.translations[0][0] };
-    return { error: answer.error, status };
-  } catch {
-    return { error: "the service does not answer", status: 0 };
+    return { translation: answer.translations[0][0] };
+  } catch (error) {
+    return describeError(error);
   } finally {
     arrivals?.stop();
   }

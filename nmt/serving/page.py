@@ -17,6 +17,7 @@ _SCRIPTS = (
     "page_stream",
     "page_input",
     "page_sharing",
+    "page_requests",
     "page_reasons",
     "page_alternatives",
     "page_corrections",

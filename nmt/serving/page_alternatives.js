@@ -3,6 +3,7 @@
 
 import { make } from "../viewer/browser/forms.js";
 import { Reasons } from "./page_reasons.js";
+import { postJson } from "./page_requests.js";
 
 const COUNT = 8; // words that are asked for
 
@@ -52,25 +53,13 @@ export class Alternatives {
     this.menu.hidden = false;
     this.place(element);
     this.menu.focus();
-    const { alternatives, error } = await this.ask(asked, signal);
+    const { text, sentence, prefix } = asked, glossary = asked.glossary || null;
+    const { alternatives, error } = await postJson(
+      "alternatives", { text, sentence, prefix, count: COUNT, glossary }, signal);
     if (signal.aborted) return;
     this.show(alternatives ?? [], error);
     this.place(element);
     this.menu.scrollIntoView({ block: "nearest" });
-  }
-
-  async ask({ text, sentence, prefix, glossary }, signal) {
-    try {
-      const response = await fetch("alternatives", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ text, sentence, prefix, count: COUNT, glossary: glossary || null }),
-        signal,
-      });
-      return await response.json();
-    } catch {
-      return { error: "the service does not answer" };
-    }
   }
 
   show(alternatives, error) {

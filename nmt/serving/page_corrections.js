@@ -1,5 +1,7 @@
 // A translation becomes a field on request; its correction is sent to the service, which keeps it.
 
+import { postJson } from "./page_requests.js";
+
 class CorrectionField {
   constructor($) {
     this.$ = $;
@@ -38,18 +40,11 @@ class CorrectionField {
     const sent = this.shown;
     const correction = this.$("correction").value;
     this.$("save-correction").disabled = true;
-    let problem = "the service does not answer";
-    try {
-      const response = await fetch("corrections", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ source: sent.text, translation: sent.translation, correction }),
-      });
-      problem = response.ok ? "" : (await response.json()).error;
-    } catch { /* no answer */ }
+    const { error } = await postJson(
+      "corrections", { source: sent.text, translation: sent.translation, correction });
     this.$("save-correction").disabled = false;
     if (sent !== this.shown) return; // another text has been typed meanwhile
-    if (problem) this.$("correction-state").textContent = `Not saved: ${problem}`;
+    if (error) this.$("correction-state").textContent = `Not saved: ${error}`;
     else this.finish("Correction saved.", true);
   }
 

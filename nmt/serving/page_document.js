@@ -1,6 +1,8 @@
 // Files that are dropped on the page or chosen: the service translates them, and a link downloads
 // what it gives back.
 
+import { post } from "./page_requests.js";
+
 const NAMED_SPANS = 10; // spans that are named
 
 // Yields the events of an answer: {name, content}.
@@ -81,15 +83,8 @@ class FileTranslation {
     const glossary = this.glossary.value;
     const query = new URLSearchParams({ name: file.name, ...(glossary && { glossary }) });
     const { signal } = this.running;
-    const response = await fetch(`documents?${query}`, {
-      method: "POST",
-      headers: { Accept: "text/event-stream" },
-      body: file,
-      signal,
-    }).catch((error) => {
-      throw signal.aborted ? error : new Error("the service does not answer");
-    });
-    if (!response.ok) throw new Error((await response.json()).error);
+    const headers = { Accept: "text/event-stream" };
+    const response = await post(`documents?${query}`, { headers, body: file, signal });
     for await (const { name, content } of readEvents(response.body)) {
       if (name === "progress") this.advance(content);
       if (name === "error") throw new Error(content.error);

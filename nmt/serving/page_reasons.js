@@ -2,6 +2,7 @@
 // sentence to write it, and how far each speaks for it. The source words are marked by it, too.
 
 import { make } from "../viewer/browser/forms.js";
+import { postJson } from "./page_requests.js";
 
 const EVEN = 1.05;  // words whose probabilities differ by less are equally probable
 const MAX_RATIO = 1000;  // times
@@ -41,19 +42,9 @@ export class Reasons {
     this.running = new AbortController();
     const { signal } = this.running;
     this.state.textContent = "Asking the model …";
-    const { text, sentence, prefix, word, glossary } = this.asked;
-    let answer;
-    try {
-      const response = await fetch("explain", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ text, sentence, prefix, word, other, glossary: glossary || null }),
-        signal,
-      });
-      answer = await response.json();
-    } catch {
-      answer = { error: "the service does not answer" };
-    }
+    const { text, sentence, prefix, word } = this.asked, glossary = this.asked.glossary || null;
+    const answer = await postJson(
+      "explain", { text, sentence, prefix, word, other, glossary }, signal);
     if (!signal.aborted) this.show(answer);
   }
 
