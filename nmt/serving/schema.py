@@ -137,7 +137,8 @@ class ExplainingWord(BaseModel):
 
     text: str
     begin: int | None = Field(
-        None, description="its characters of the given text are [begin, end); absent for marks"
+        None,
+        description="its characters of the given text are [begin, end); only its words have them",
     )
     end: int | None = None
     contribution: float | None = Field(
@@ -159,7 +160,9 @@ class ExplanationResponse(BaseModel):
     other: str = Field(description="the word that it is compared with")
     log_prob: float = Field(description="of the word after the prefix, in nats")
     other_log_prob: float
-    source: list[ExplainingWord] = Field(description="the words of the sentence, and EOS")
+    source: list[ExplainingWord] = Field(
+        description="the words of the sentence, its context or tag if it has one, and EOS"
+    )
     prefix: list[ExplainingWord] = Field(
         description="BOS, the words before it, and its own pieces, if it has several"
     )

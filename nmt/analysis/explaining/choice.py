@@ -35,7 +35,7 @@ class Reason(NamedTuple):
     text: str
     contribution: float  # by ALTI+, 0 to 1; NaN: no transformer
     contrast: float  # nats; NaN: never hidden
-    span: Span | None = None  # characters of `Segment.full_text`; None: of the prefix, or a mark
+    span: Span | None = None  # characters of `Segment.full_text`; None: not a word of it
 
 
 class ChoiceExplanation(NamedTuple):
@@ -44,7 +44,7 @@ class ChoiceExplanation(NamedTuple):
     log_prob: float  # of the word's tokens after the prefix, in nats
     other: str  # the word that it is compared with
     other_log_prob: float
-    source: tuple[Reason, ...]  # words of the source, and its other tokens as one
+    source: tuple[Reason, ...]  # words of the source; its tokens that belong to none; EOS
     prefix: tuple[Reason, ...]  # words before it, BOS first; then its own pieces, if several
     source_contrast: float  # nats, of all words of the source at once
     prefix_contrast: float  # the same of the prefix
@@ -125,7 +125,7 @@ class ChoiceExplainer:
             log_prob=float(effects[0].log_probs.sum()),
             other=show_spans(apply_case(shown, prefix.case), prefix.target_spans),
             other_log_prob=float(effects[1].log_probs.sum()),
-            source=_list_source(prefix.full_text, spans, columns, shares[0], contrasts.source),
+            source=_list_source(prefix, spans, columns, shares[0], contrasts.source),
             prefix=_list_prefix(before_words, shares[1], contrasts.prefix),
             source_contrast=contrasts.all_source,
             prefix_contrast=contrasts.all_prefix,
@@ -155,27 +155,39 @@ class ChoiceExplainer:
 
 
 def _list_source_tokens(columns: np.ndarray) -> list[list[int]]:
-    """Return the indices of the tokens of each source word, and of those that belong to none."""
+    """Return the indices of the tokens of each source word, of those of none if any, and of EOS."""
     words: list[list[int]] = [np.flatnonzero(column).tolist() for column in columns.T]
-    others: list[int] = np.flatnonzero(~columns.any(1)).tolist()
-    return [*words, [*others, len(columns)]]  # the last is EOS
+    rest: list[int] = np.flatnonzero(~columns.any(1)).tolist()
+    return [*words, *([rest] if rest else []), [len(columns)]]
 
 
 def _list_source(
-    text: str,
+    segment: Segment,
     spans: Sequence[Span],
     columns: np.ndarray,
     shares: np.ndarray,
     contrasts: np.ndarray,
 ) -> tuple[Reason, ...]:
-    """Return the words of the source, and its other tokens as one."""
-    by_word = shares[: len(columns)] @ columns
-    words = [
+    """Return the words of the source, its tokens that belong to none, and EOS.
+
+    Args:
+        segment: the source.
+        spans: its words, see `find_source_words`.
+        columns: the share of each token that belongs to each word.
+        shares: contributions of the tokens and EOS.
+        contrasts: of the groups of `_list_source_tokens`.
+    """
+    text, by_word = segment.full_text, shares[:-1] @ columns
+    reasons = [
         Reason(text[span[0] : span[1]], float(share), float(contrast), span)
-        for span, share, contrast in zip(spans, by_word, contrasts[:-1], strict=True)
+        for span, share, contrast in zip(spans, by_word, contrasts[: len(spans)], strict=True)
     ]
-    other_share = float(shares.sum() - by_word.sum())
-    return *words, Reason("EOS", other_share, float(contrasts[-1]))
+    is_rest = ~columns.any(1)
+    if is_rest.any():
+        name = "context" if segment.context_size else "tag"
+        name = name if spans else "sentence"  # without words: see `find_source_words`
+        reasons.append(Reason(name, float(shares[:-1][is_rest].sum()), float(contrasts[-2])))
+    return *reasons, Reason("EOS", float(shares[-1]), float(contrasts[-1]))
 
 
 def _list_prefix(
