@@ -142,9 +142,9 @@ class Documents:
             raise HTTPException(415, "the body of the request is the document itself, not a form")
         deadline = monotonic() + self._limits.document_timeout_s
         data = await request.body()
-        self._metrics.documents.labels(format_name).inc()
         share = int(self._limits.max_queue * _QUEUE_SHARE)
         glossary = choose_glossary(self._translator.glossaries, query.glossary)
+        self._metrics.documents.labels(format_name).inc()
         search = SearchRequest(glossary=glossary)
         job = _Job(self._service, self._translator, search, share, emit)
         future = self._pool.submit(job.run, data, format_name, options)

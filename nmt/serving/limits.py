@@ -37,8 +37,8 @@ class Limits:
     """Limits of requests, of batches and of waiting times."""
 
     max_body: int  # bytes, of other bodies than documents
-    max_sentences: int  # per request
-    max_characters: int  # per sentence
+    max_sentences: int  # texts per request
+    max_characters: int  # per text
     # Work of a request: source tokens times beam (2 * beam + 1 with a glossary), + 1 with
     # attention, + 2 * nbest with quality.
     max_work: int

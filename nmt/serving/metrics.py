@@ -26,7 +26,11 @@ class Metrics:
         self._requests = Counter(
             "nmt_requests", "Requests, by path and status", ["path", "status"], registry=registry
         )
-        self.sentences = Counter("nmt_sentences", "Sentences accepted", registry=registry)
+        self.sentences = Counter(
+            "nmt_sentences",
+            "Sentences, or segments of long ones, accepted: of texts and of documents",
+            registry=registry,
+        )
         self.documents = Counter(
             "nmt_documents", "Documents accepted, by format", ["format"], registry=registry
         )
@@ -43,7 +47,7 @@ class Metrics:
             registry=registry,
         )
         self.attentions = Counter(
-            "nmt_attentions", "Sentences accepted with attention", registry=registry
+            "nmt_attentions", "Texts accepted with attention", registry=registry
         )
         self.attention_seconds = Histogram(
             "nmt_attention_seconds", "Computing the attention of a sentence", registry=registry

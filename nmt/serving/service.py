@@ -123,7 +123,7 @@ class Service:
         with explain_refusal():
             deliver = emit and _sentence_events(segmented, emit)
             future = self.batcher.submit(items, options, deliver=deliver)
-        self._metrics.sentences.inc(len(texts))
+        self._metrics.sentences.inc(len(items))
         self._metrics.attentions.inc(sum(attends))
         failure, late = "the translation failed", self._limits.late
         translations = await wait_for(future, request, deadline, failure=failure, late=late)
@@ -228,7 +228,9 @@ class Service:
             ClosedError: the service stops.
         """
         items = [Item(segment) for segment in segments]
-        return self.batcher.submit(items, self._search_options(request))
+        future = self.batcher.submit(items, self._search_options(request))
+        self._metrics.sentences.inc(len(items))
+        return future
 
     def count_work(self, segment: Segment, request: SearchRequest) -> int:
         """Return the work of searching a segment."""

@@ -941,6 +941,14 @@ def test_metrics_count_what_happened() -> None:
         assert other.measured("nmt_sentences_total") == 0
 
 
+def test_metrics_count_the_sentences_of_texts_and_of_documents() -> None:
+    with serving() as running:
+        running.translate(["a|b|c", ""])
+        assert running.measured("nmt_sentences_total") == 3
+        assert running.ask("POST", "/documents?name=a.txt", b"Hola\n\nla|casa").status == 200
+        assert running.measured("nmt_sentences_total") == 6
+
+
 def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
     paths = {"/translate", "/alternatives", "/explain", "/documents", "/corrections"}

@@ -481,6 +481,7 @@ def test_metrics_count_documents() -> None:
         send(running, "name=a.txt", b"Hola")
         send(running, "name=a.html", b"Hola")
         send(running, "name=a.pdf", b"Hola")
+        assert send(running, "name=a.txt&glossary=none", b"Hola").status == 422
         assert running.measured('nmt_documents_total{format="text"}') == 1
         assert running.measured('nmt_documents_total{format="html"}') == 1
         assert running.measured('nmt_requests_total{path="/documents",status="415"}') == 1
