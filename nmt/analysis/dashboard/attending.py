@@ -22,7 +22,6 @@ from typing import IO, TYPE_CHECKING
 from nmt.errors import UserError
 
 if TYPE_CHECKING:
-    from nmt.data.corpus import Corpus
     from nmt.inference.translator import Translator
     from nmt.runs.folder import RunFolder
 
@@ -40,7 +39,6 @@ class AttentionRequest:
     checkpoint: str | None  # file; None: the best weights
     source: str
     reference: str
-    split: str | None  # that has the source, if its context may be missing
 
 
 class AttentionProcess:
@@ -117,7 +115,6 @@ class Attender:
 
     def __init__(self) -> None:
         self._translators: OrderedDict[tuple[str, str | None, int], Translator] = OrderedDict()
-        self._corpora: dict[Path, Corpus] = {}
 
     def compute(self, request: AttentionRequest) -> bytes:
         """Return the record of a sentence.
@@ -129,10 +126,7 @@ class Attender:
         from nmt.viewer.records import encode
 
         run = RunFolder.open(Path(request.run))
-        source = request.source
-        if request.split is not None:
-            source = self._read_input(run, request.split, source)
-        attention = self._load(run, request.checkpoint).attention(source)
+        attention = self._load(run, request.checkpoint).attention(request.source)
         if attention is None:
             raise UserError(
                 "This sentence is copied, or translated in several segments: it has no attention."
@@ -157,20 +151,6 @@ class Attender:
         while len(self._translators) > _MAX_MODELS:
             self._translators.popitem(last=False)
         return self._translators[key]
-
-    def _read_input(self, run: RunFolder, split: str, source: str) -> str:
-        """Return a source of a split as the run reads it, with its context."""
-        from nmt.data.contexts import remove_contexts
-        from nmt.runs.corpus import read_corpus
-
-        if not run.config.data.context:
-            return source
-        if run.path not in self._corpora:
-            self._corpora[run.path] = read_corpus(run, lambda line: print(line, file=sys.stderr))
-        for pair in self._corpora[run.path].scored_pairs(split):
-            if remove_contexts([pair])[0].source == source:
-                return pair.source
-        raise UserError(f"The {split} split of the run's corpus has no such sentence.")
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:

@@ -145,10 +145,13 @@ class Splits:
             weights = str(checkpoint)
         else:
             raise UserError(f"{run} has not kept the weights of update {step}.")
-        is_split = name != _DEV and _parse(name)["kind"] != "file"
-        split = _parse(name)["set"] if is_split else None
+        if folder.config.data.context and name != _DEV:
+            raise UserError(
+                f"{run} reads the sentences before each, which evaluations do not store: choose "
+                "one of its dev sentences."
+            )
         return self._attention.compute(
-            AttentionRequest(str(folder.path), weights, full_source, reference, split)
+            AttentionRequest(str(folder.path), weights, full_source, reference)
         )
 
     def close(self) -> None:

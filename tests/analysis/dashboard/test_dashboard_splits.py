@@ -20,6 +20,7 @@ from nmt.runs.averaging import extract_checkpoint
 from nmt.runs.folder import RunFolder
 from nmt.viewer.records import decode
 
+pytest_plugins = ("translators",)
 A, B = "a/logs", "b/logs"
 
 
@@ -148,6 +149,14 @@ def test_attention_is_that_of_the_weights_that_made_the_translation(
         splits.record(A, sentence, 10**6)
 
 
+def test_a_run_that_reads_context_reads_no_corpus_for_it(context_run: Path) -> None:
+    splits, run = Splits(str(context_run.parent)), f"{context_run.name}/logs"
+    sentence = f"{PREFIX}test/{rows_of(context_run)[0]['source']}"
+    [point] = splits.steps(run, sentence)
+    with pytest.raises(UserError, match="choose one of its dev sentences"):
+        splits.record(run, sentence, point["step"])
+
+
 def test_a_damaged_evaluation_is_named(runs: Path, tmp_path: Path) -> None:
     for name in "ab":
         shutil.copytree(runs / name, tmp_path / name)
@@ -163,12 +172,12 @@ def test_a_damaged_evaluation_is_named(runs: Path, tmp_path: Path) -> None:
 def test_a_problem_of_a_run_is_told_and_the_process_lives_on(runs: Path) -> None:
     process = AttentionProcess()
     source = rows_of(runs / "a")[0]["source"]
-    good = AttentionRequest(str(runs / "a"), None, source, "", None)
+    good = AttentionRequest(str(runs / "a"), None, source, "")
     try:
         with pytest.raises(UserError, match="does not exist"):
-            process.compute(AttentionRequest(str(runs / "c"), None, source, "", None))
+            process.compute(AttentionRequest(str(runs / "c"), None, source, ""))
         with pytest.raises(UserError, match="it has no attention"):
-            process.compute(AttentionRequest(str(runs / "a"), None, "", "", None))
+            process.compute(AttentionRequest(str(runs / "a"), None, "", ""))
         assert decode(process.compute(good)).sentence == source
         # It is started again after it has ended.
         assert process._process is not None
@@ -177,7 +186,7 @@ def test_a_problem_of_a_run_is_told_and_the_process_lives_on(runs: Path) -> None
         with pytest.raises(UserError, match="TensorBoard's output says why"):
             process.compute(good)
         with pytest.raises(UserError, match="does not exist"):
-            process.compute(AttentionRequest(str(runs / "c"), None, source, "", None))
+            process.compute(AttentionRequest(str(runs / "c"), None, source, ""))
     finally:
         process.close()
     assert process._process is None
@@ -189,7 +198,7 @@ def test_other_weights_are_read_again(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "a", run)
     folder = RunFolder.open(run)
     source = rows_of(run)[0]["source"]
-    attender, request = Attender(), AttentionRequest(str(run), None, source, "", None)
+    attender, request = Attender(), AttentionRequest(str(run), None, source, "")
     before = decode(attender.compute(request)).weights["encoder"]
     kept = folder.checkpoints.steps()
     other = extract_checkpoint(folder.checkpoints.path(kept[0]), tmp_path / "other")
