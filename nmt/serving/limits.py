@@ -97,7 +97,7 @@ class Limits:
         Args:
             tokens_of_texts: source tokens of each text.
             attends: whether attention is computed, for each text.
-            search_work: work per token of the search: hypotheses that are computed at a time.
+            search_work: work per token of the search: see `SearchOptions.search_work`.
             quality_work: work per token of computing confidence.
 
         Raises:
@@ -111,11 +111,11 @@ class Limits:
                 f"attention is given for at most {MAX_ATTENTION_TOKENS:,} tokens, not for "
                 f"{attended:,}: send fewer or shorter texts, or ask without attention",
             )
-        also = " and attention" if attended else ""
-        also += " and quality" if quality_work else ""
+        work = search_work + quality_work
+        also = " with quality" if quality_work else ""
+        also += " and attention" if attended else ""
         self._check_total(
-            tokens * (search_work + quality_work) + attended * ATTENTION_WORK,
-            f"{tokens:,} tokens with {search_work:,} hypotheses{also}",
+            tokens * work + attended * ATTENTION_WORK, f"{tokens:,} tokens at {work:,} each{also}"
         )
 
     def check_alternatives(self, tokens: int) -> None:

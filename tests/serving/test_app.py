@@ -226,8 +226,7 @@ def test_confidence_counts_as_two_more_hypotheses_per_translation() -> None:
         answer = running.post({"text": "Hola mundo", "quality": True, "nbest": 2})
         assert answer.status == 413
         assert answer.json == {
-            "error": "80 units of work for 10 tokens with 4 hypotheses and quality: "
-            "at most 60 are allowed"
+            "error": "80 units of work for 10 tokens at 8 each with quality: at most 60 are allowed"
         }
         with busy(running) as pool:
             waiting = pool.submit(running.translate, "Hola mundo", quality=True)
@@ -478,7 +477,7 @@ def test_attention_counts_as_one_more_hypothesis() -> None:
         answer = running.post({"text": "Hola mundo!", "attention": True})
         assert answer.status == 413
         assert answer.json == {
-            "error": "55 units of work for 11 tokens with 4 hypotheses and attention: "
+            "error": "55 units of work for 11 tokens at 4 each and attention: "
             "at most 50 are allowed"
         }
         # A text that is cut has no attention, and pays for none.
@@ -675,13 +674,18 @@ def test_work_is_tokens_times_beam_and_too_much_of_it_is_refused() -> None:
         answer = running.post({"text": ["aaaa|aaaa", "a"], "beam": 8})
         assert answer.status == 413
         assert answer.json == {
-            "error": "72 units of work for 9 tokens with 8 hypotheses: at most 64 are allowed"
+            "error": "72 units of work for 9 tokens at 8 each: at most 64 are allowed"
         }
         assert running.translator.calls == []
         assert running.translate(["aaaa|aaaa", "a"], beam=7) == [
             [{"text": "AAAA AAAA"}],
             [{"text": "A"}],
         ]
+        answer = running.post({"text": "Hola casa", "beam": 4, "glossary": "animals"})
+        assert answer.status == 413  # sentences that lack a term are searched again
+        assert answer.json == {
+            "error": "81 units of work for 9 tokens at 9 each: at most 64 are allowed"
+        }
 
 
 def test_texts_beyond_the_work_allowed_are_not_segmented() -> None:
