@@ -14,7 +14,7 @@ from fastapi import HTTPException, Request
 
 from nmt.errors import UserError
 from nmt.serving.batching import Batcher
-from nmt.serving.limits import ATTENTION_WORK, Limits, count_explanation
+from nmt.serving.limits import ATTENTION_WORK, Limits
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
 from nmt.serving.schema import ExplainingWord, ExplanationRequest, ExplanationResponse
@@ -117,9 +117,21 @@ class KerasWork:
         return [missing or next(computed) or IN_PARTS for *_, missing in pairs]
 
     async def explain(
-        self, body: ExplanationRequest, text: SegmentedText, number: int, request: Request
+        self,
+        body: ExplanationRequest,
+        text: SegmentedText,
+        number: int,
+        work: int,
+        request: Request,
     ) -> ExplanationResponse:
         """Return the explanation of a word of a segment's translation.
+
+        Args:
+            body: the word.
+            text: the text.
+            number: of the segment.
+            work: see `count_explanation`.
+            request: the request, whose client may hang up.
 
         Raises:
             HTTPException: 422 if it cannot be explained.
@@ -132,7 +144,7 @@ class KerasWork:
             except UserError as error:
                 raise HTTPException(422, str(error)) from None
 
-        tasks = [_Task(count_explanation(len(text.segments[number].ids)), compute)]
+        tasks = [_Task(work, compute)]
         deadline = monotonic() + self._limits.timeout_s
         failure = "the word could not be explained"
         [(explanation, missing)] = await self._run(tasks, request, deadline, failure)

@@ -24,12 +24,12 @@ MAX_ALTERNATIVES = 16  # next words of a request: as many as are completed
 # scored (`nmt.inference.alternatives`).
 ALTERNATIVES_WORK = 3 * MAX_ALTERNATIVES
 _RIVALS_WORK = 40  # per token of scoring the rivals of an explained word, in up to 33 passes
-_HIDDEN_WORK = 4  # passes per token: it is hidden for two words, on the side of the prefix, too
+_HIDDEN_WORK = 2  # passes per token of the sentence or the prefix: it is hidden for two words
 
 
-def count_explanation(tokens: int) -> int:
-    """Return the work of explaining a word of a sentence, given its source tokens."""
-    return tokens * (_RIVALS_WORK + _HIDDEN_WORK * tokens)
+def count_explanation(tokens: int, prefix: int) -> int:
+    """Return the work of explaining a word, given the tokens of the sentence and of the prefix."""
+    return max(tokens, prefix) * (_RIVALS_WORK + _HIDDEN_WORK * (tokens + prefix))
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class Limits:
         """
         self._check_total(tokens * ALTERNATIVES_WORK, f"the alternatives of {tokens:,} tokens")
 
-    def check_explanation(self, tokens: int) -> None:
-        """Check the work of explaining a word of a sentence, given its source tokens.
+    def check_explanation(self, tokens: int, prefix: int) -> None:
+        """Check the work of explaining a word: see `count_explanation`.
 
         Raises:
             HTTPException: 413 beyond a limit.
@@ -137,7 +137,8 @@ class Limits:
                 413, f"words are explained in sentences of at most {MAX_ATTENTION_TOKENS:,} tokens"
             )
         self._check_total(
-            count_explanation(tokens), f"explaining a word of a sentence of {tokens:,} tokens"
+            count_explanation(tokens, prefix),
+            f"explaining a word after {prefix:,} tokens, of a sentence of {tokens:,}",
         )
 
     def _check_total(self, work: int, subject: str) -> None:

@@ -71,6 +71,7 @@ class SegmentTranslator:
         self._engine = translator.engine
         self._tokenizer = translator.tokenizer
         self._begin_with = translator.pipeline.begin_with
+        self._encode_prefix = translator.pipeline.encode_prefix
         self._search = translator.pipeline.search_segments
         self._join = translator.pipeline.join
         self._language = translator.joiner.language
@@ -102,6 +103,10 @@ class SegmentTranslator:
             for segment in segmented.segments
         )
         return segmented._replace(segments=tuple(prefixed))
+
+    def count_prefix(self, segment: Segment) -> int:
+        """Return how many tokens the translation of a segment begins with."""
+        return len(self._encode_prefix(segment.prefix.text))
 
     def hypotheses(self, segments: Sequence[Segment], **options: Any) -> list[list[Translation]]:
         """Return translations of each segment, best first; ``options`` of `SearchRequest`."""

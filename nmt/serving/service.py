@@ -178,16 +178,19 @@ class Service:
                 words are the same.
         """
         text, number = await self._find_sentence(body, body.prefix, body.word, body.other or "")
-        tokens = len(text.segments[number].ids)
-        self._limits.check_explanation(tokens)
-        if text.segments[number].is_copied:
+        segment = text.segments[number]
+        tokens = len(segment.ids)
+        prefix = await asyncio.to_thread(self._translator.count_prefix, segment)
+        self._limits.check_explanation(tokens, prefix)
+        if segment.is_copied:
             raise HTTPException(422, "the sentence was copied: no word of it was chosen")
         await self._keras.load("an explanation")
         if self.is_stopping:
             raise unavailable(STOPPING)
-        if self._waiting + count_explanation(tokens) > self._limits.max_queue:
+        work = count_explanation(tokens, prefix)
+        if self._waiting + work > self._limits.max_queue:
             raise unavailable(FULL)
-        return await self._keras.explain(body, text, number, request)
+        return await self._keras.explain(body, text, number, work, request)
 
     async def _find_sentence(self, body: SentenceRequest, *begin: str) -> tuple[SegmentedText, int]:
         """Return the segments of a text, and the number of the one whose translation begins so.

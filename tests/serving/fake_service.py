@@ -121,6 +121,9 @@ class FakeTranslator:
         )
         return SegmentedText(tuple(segments), "", TaggedText(MarkedText(text)))
 
+    def count_prefix(self, segment: Segment) -> int:
+        return len(segment.prefix.full_text)
+
     def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
         """Give the words of `ALTERNATIVES`, whatever is before them."""
         self.asked += [(segment.text, segment.prefix.full_text, count) for segment in segments]
