@@ -240,9 +240,16 @@ function showBegun(text) {
   request.focused ??= lights.focused;
   lights.show(null, {});
   lines.source.hidden = true;
-  lines.target.setAttribute("role", "group");
+  setList(false);
   lines.target.classList.remove("stale");
   lines.target.textContent = text;
+}
+
+// Tells assistive technology whether the translation is a list of words.
+function setList(isList) {
+  lines.target.setAttribute("role", isList ? "listbox" : "group");
+  if (isList) lines.target.setAttribute("aria-orientation", "horizontal");
+  else lines.target.removeAttribute("aria-orientation");
 }
 
 function show(text, translation) {
@@ -273,7 +280,7 @@ function show(text, translation) {
     : translation.words ? alignedWords(text, translation) : null;
   lights.show(shown, { source: text, target: translation?.text });
   lines.source.hidden = !shown;
-  lines.target.setAttribute("role", shown ? "listbox" : "group");
+  setList(Boolean(shown));
   $("words-hint").hidden = !shown?.words.target.some(({ begin }) => begin !== undefined);
   if (!translation) return;
   if (!shown) lines.target.textContent = translation.text;

@@ -229,6 +229,19 @@ def test_the_page_has_landmarks_headings_and_languages(page: Any) -> None:
     assert page.locator("html").get_attribute("lang") == "en"
 
 
+def test_arrow_keys_fit_the_orientation_of_both_lists_of_words(page: Any) -> None:
+    target = page.locator("#target-words")
+    assert target.get_attribute("aria-orientation") is None  # a group has none
+    translated(page)
+    for name in ("#source-words", "#target-words"):
+        line = page.locator(name)
+        assert line.get_attribute("role") == "listbox"
+        assert line.get_attribute("aria-orientation") == "horizontal"
+    page.locator("#source").fill("")
+    api.expect(target).to_have_attribute("role", "group")
+    assert target.get_attribute("aria-orientation") is None
+
+
 def test_text_from_right_to_left_is_laid_out_so(page: Any) -> None:
     page.locator("#source").fill("שלום עולם")
     target = page.locator("#target-words")
