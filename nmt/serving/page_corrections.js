@@ -6,6 +6,7 @@ class CorrectionField {
   constructor($) {
     this.$ = $;
     this.shown = null; // {text, translation}
+    this.sending = null; // the one whose correction is being sent
     this.enabled = false;
     $("correct").addEventListener("click", () => this.begin());
     $("save-correction").addEventListener("click", () => this.send());
@@ -38,12 +39,13 @@ class CorrectionField {
 
   async send() {
     const sent = this.shown;
+    if (this.sending === sent) return;
+    this.sending = sent;
     const correction = this.$("correction").value;
-    this.$("save-correction").disabled = true;
     const { error } = await postJson(
       "corrections", { source: sent.text, translation: sent.translation, correction });
-    this.$("save-correction").disabled = false;
     if (sent !== this.shown) return; // another text has been typed meanwhile
+    this.sending = null;
     if (error) this.$("correction-state").textContent = `Not saved: ${error}`;
     else this.finish("Correction saved.", true);
   }

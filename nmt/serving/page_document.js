@@ -106,7 +106,6 @@ class FileTranslation {
     this.count.textContent = "";
     this.bar.removeAttribute("value");
     this.progress.hidden = false;
-    this.choose.disabled = true;
     try {
       await this.send(file);
     } catch (error) {
@@ -116,7 +115,6 @@ class FileTranslation {
     const hadFocus = document.activeElement === this.cancel;
     this.running = null;
     this.progress.hidden = true;
-    this.choose.disabled = false;
     if (hadFocus) this.choose.focus();
   }
 

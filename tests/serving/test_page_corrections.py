@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,26 @@ def test_what_is_refused_can_be_written_again(browser: Any, service: Running, ta
     page.locator("#source").fill("")
     api.expect(page.locator("#correcting")).to_be_hidden()
     assert table.read_bytes() == b""
+    page.close()
+
+
+def test_a_correction_is_sent_once_and_the_focus_stays(
+    browser: Any, service: Running, table: Path
+) -> None:
+    page = open_page(browser, service)
+    held: list[Any] = []
+    page.route(re.compile("/corrections"), held.append)
+    page.get_by_role("button", name="Correct", exact=True).click()
+    save = page.get_by_role("button", name="Save correction")
+    save.click()
+    save.click()
+    api.expect(save).to_be_focused()
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    api.expect(page.locator("#correction-state")).to_have_text("Correction saved.")
+    assert len(held) == 1
+    assert table.read_text(encoding="utf-8").count("\n") == 1
     page.close()
 
 
