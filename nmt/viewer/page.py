@@ -76,6 +76,17 @@ def make_document(title: str, style: str, body: str) -> str:
     return _PAGE.format(title=html.escape(title), style=style, body=body)
 
 
+def scrollable(content: str, label: str) -> str:
+    """Return content that a keyboard can scroll, too; the style is the page's.
+
+    Args:
+        content: HTML.
+        label: what it is, as plain text.
+    """
+    name = html.escape(label)
+    return f'<div class="scroll" role="region" tabindex="0" aria-label="{name}">{content}</div>\n'
+
+
 def attention_page(attentions: Sequence[tuple[str, AttentionData]], title: str) -> str:
     """Return an HTML page with an interactive viewer of the sentences' attention.
 

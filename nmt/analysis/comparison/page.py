@@ -12,7 +12,7 @@ from nmt.analysis.comparison.table import describe_differences
 from nmt.analysis.tables import Listing
 from nmt.text.scripts import find_direction
 from nmt.viewer.cells import attention_frame
-from nmt.viewer.page import make_document
+from nmt.viewer.page import make_document, scrollable
 
 # Text has a contrast of 7 or more in both schemes; what colours say, lines below words say too.
 _STYLE = """:root { color-scheme: light dark; }
@@ -143,13 +143,7 @@ def render_listing(listing: Listing, section_title: str = "") -> str:
     )
     caption = f"<caption>{html.escape(listing.note)}</caption>\n" if listing.note else ""
     table = f"<table>\n{caption}<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n"
-    return f"{heading}{_scrollable(f'{table}</table>', listing.title)}"
-
-
-def _scrollable(content: str, label: str) -> str:
-    """Return content that a keyboard can scroll, too."""
-    name = html.escape(label)
-    return f'<div class="scroll" role="region" tabindex="0" aria-label="{name}">{content}</div>\n'
+    return f"{heading}{scrollable(f'{table}</table>', listing.title)}"
 
 
 def _render_example(example: Example, names: Sequence[str]) -> str:
@@ -178,7 +172,7 @@ def _render_example(example: Example, names: Sequence[str]) -> str:
     table = f'<table class="words" dir="{direction}">\n<tbody>\n{body}\n</tbody>\n</table>'
     return (
         f'<div class="example">\n<p dir="auto">{example.number}. {html.escape(example.source)}</p>'
-        f"\n{_scrollable(table, f'Sentence {example.number}, word by word')}</div>\n"
+        f"\n{scrollable(table, f'Sentence {example.number}, word by word')}</div>\n"
     )
 
 

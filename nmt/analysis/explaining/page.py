@@ -25,20 +25,20 @@ from nmt.analysis.explaining.terminal import (
 )
 from nmt.analysis.traces.tree import draw_tree
 from nmt.text.scripts import find_direction
-from nmt.viewer.page import make_document
+from nmt.viewer.page import make_document, scrollable
 
 _FOR, _AGAINST = "56 132 255", "255 140 0"  # blue and orange, which the colour-blind can tell apart
 _STRONGEST = 0.55  # opacity of the largest number; black and white text stay readable on it
 _TREE_WIDTH = 120  # characters
 _PIECE_STYLE = """<style>
-.nmt-explanation div { overflow-x: auto; }
+.nmt-explanation .scroll { overflow-x: auto; }
 .nmt-explanation table { margin: 0.4em 0; border-collapse: collapse; }
 .nmt-explanation caption { text-align: left; opacity: 0.75; }
 .nmt-explanation :is(th, td) { padding: 0.15em 0.6em; text-align: start; vertical-align: top; }
 .nmt-explanation .number { text-align: end; }
 .nmt-explanation .strip :is(th, td):not(:first-child) { text-align: center; }
 .nmt-explanation summary { cursor: pointer; }
-.nmt-explanation pre { overflow-x: auto; line-height: 1.25; }
+.nmt-explanation pre { line-height: 1.25; }
 .nmt-explanation .note { opacity: 0.75; }
 </style>"""
 _STYLE = """:root { color-scheme: light dark; }
@@ -103,8 +103,8 @@ def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -
         f"{escape(' '.join(word.pieces))}; {escape(word.other)}: {word.other_log_prob:.2f}, of "
         f"{escape(' '.join(word.other_pieces))}. "
         f"{escape(departure.describe(word.other))}.</p>",
-        _strip("source", (*word.source, word.all_source)),
-        _strip("prefix", (*word.prefix, word.all_prefix)),
+        _strip("source", (*word.source, word.all_source), word.word),
+        _strip("prefix", (*word.prefix, word.all_prefix), word.word),
         f"<p>{escape(describe_support(word))}</p>",
         _layers(word.pieces[0], word.layers),
     ]
@@ -113,8 +113,8 @@ def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -
     return f"<details{' open' * is_open}>\n" + "\n".join(filter(None, parts)) + "\n</details>"
 
 
-def _strip(title: str, shares: Sequence[Share]) -> str:
-    """Return a table with a column per word, coloured by its contrast."""
+def _strip(title: str, shares: Sequence[Share], explained: str) -> str:
+    """Return a table with a column per word, coloured by its contrast for the explained word."""
     cells = []
     for share, contrast in zip(shares, scale_contrasts(shares), strict=True):
         colour = _FOR if contrast > 0 else _AGAINST
@@ -131,7 +131,8 @@ def _strip(title: str, shares: Sequence[Share]) -> str:
     lines = [_row(name, values) for name, values in rows if any(values)]
     head = f'<tr><th scope="col">{title}</th>{"".join(cells)}</tr>'
     direction = find_direction("".join(share.text for share in shares))
-    return f'<div><table class="strip" dir="{direction}">\n{head}\n{"".join(lines)}</table></div>'
+    table = f'<table class="strip" dir="{direction}">\n{head}\n{"".join(lines)}</table>'
+    return scrollable(table, f"{explained}: {title}")
 
 
 def _row(name: str, values: Iterable[str]) -> str:
@@ -172,11 +173,12 @@ def _table(
         for row in rows
     ]
     body = "".join(f"<tr>{line}</tr>\n" for line in lines)
-    return f"<div><table>\n<caption>{caption}</caption>\n<tr>{head}</tr>\n{body}</table></div>"
+    table = f"<table>\n<caption>{caption}</caption>\n<tr>{head}</tr>\n{body}</table>"
+    return scrollable(table, caption)
 
 
 def _draw_beam(explanation: Explanation, word: WordExplanation) -> str:
     console = Console(file=io.StringIO(), width=_TREE_WIDTH, color_system=None)
     console.print(draw_tree(explanation.trace, {word.departure.node: f"← {word.other}"}))
     tree = console.file.getvalue()  # type: ignore[attr-defined]
-    return f"<p>The beam:</p>\n<pre>{escape(tree)}</pre>"
+    return "<p>The beam:</p>\n" + scrollable(f"<pre>{escape(tree)}</pre>", "The beam")

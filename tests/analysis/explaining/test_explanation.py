@@ -147,6 +147,12 @@ def test_a_page_and_a_notebook_show_all_words(whole: Explanation) -> None:
     assert not {"script", "link"} & set(shown.elements)
     assert not re.search(r"(?<![-\w])color\s*:", piece)  # that of the notebook
     assert all(word.other in shown.text for word in whole.words)
+    single = describe(replace(whole, words=whole.words[:1]))
+    assert "<pre>" in single
+    for content in (piece, single):  # a keyboard can scroll what is wide
+        assert content.count('role="region" tabindex="0"') == len(
+            re.findall("<(?:table|pre)[ >]", content)
+        )
     page = make_page(whole)
     assert piece in page
     assert "default-src 'none'" in page
