@@ -19,6 +19,8 @@ from nmt.serving.problems import CLIENT_CLOSED, problem, unavailable
 class RequestMiddleware:
     """Read the body of each request within its limits, add headers, and count the request.
 
+    What the application raises unexpectedly is answered here, so that it has the headers, too.
+
     Args:
         app: the application.
         limits: longest body, the time to read it, and the number of documents.
@@ -55,6 +57,8 @@ class RequestMiddleware:
         try:
             await self._forward(scope, receive, send_with_headers)
         except Exception:
+            if status == CLIENT_CLOSED:  # no answer has begun
+                await problem(500, "internal error")(scope, receive, send_with_headers)
             status = 500
             raise
         finally:

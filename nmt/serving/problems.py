@@ -43,20 +43,15 @@ def problem(status: int, message: str, headers: Any = None) -> JSONResponse:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Make an application answer every exception with a `problem`."""
+    """Make an application answer refusals with a `problem`."""
     app.add_exception_handler(StarletteHTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(Exception, _failed)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
     message = _UNREADABLE.get(type(error.__cause__), error.detail)
     return problem(error.status_code, message, error.headers)
-
-
-async def _failed(_: Request, error: Exception) -> Response:
-    return problem(500, "internal error")
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

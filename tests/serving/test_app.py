@@ -974,3 +974,15 @@ def test_answers_carry_security_headers(service: Running) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["content-security-policy"].startswith("default-src 'none'")
         assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_an_unexpected_failure_is_a_problem_with_security_headers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving() as running:
+        monkeypatch.setattr(running.translator, "segment", lambda *_: 1 / 0)
+        answer = running.post({"text": "Hola"})
+        assert (answer.status, answer.json) == (500, {"error": "internal error"})
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert running.measured('nmt_requests_total{path="/translate",status="500"}') == 1
