@@ -30,8 +30,14 @@ if TYPE_CHECKING:  # imports Keras
 IN_PARTS = "the text was translated in parts"
 _log = logging.getLogger(__name__)
 
-# A text, its tokens, its translation, and why it has no attention; empty: it has.
-Pair = tuple[str, int, "Translation", str]
+
+class AttentionJob(NamedTuple):
+    """A text whose attention is asked for."""
+
+    text: str
+    tokens: int
+    translation: Translation
+    missing: str  # why it has no attention; empty: it has
 
 
 class _Task(NamedTuple):
@@ -97,24 +103,24 @@ class KerasWork:
 
     async def attend(
         self,
-        pairs: Sequence[Pair],
+        jobs: Sequence[AttentionJob],
         glossary: Glossary | None,
         request: Request,
         deadline: float,
     ) -> list[Attention | str | None]:
-        """Return the attention of each pair, or the reason why it is missing."""
+        """Return the attention of each text, or the reason why it is missing."""
 
-        def task(text: str, tokens: int, translation: Translation) -> _Task:
+        def make_task(job: AttentionJob) -> _Task:
             def compute() -> Attention | None:
                 with self._metrics.attention_seconds.time():
-                    return self._translator.attention(text, translation, glossary)
+                    return self._translator.attention(job.text, job.translation, glossary)
 
-            return _Task(tokens * ATTENTION_WORK, compute)
+            return _Task(job.tokens * ATTENTION_WORK, compute)
 
-        tasks = [task(*pair[:3]) for pair in pairs if not pair[3]]
+        tasks = [make_task(job) for job in jobs if not job.missing]
         failure = "the attention could not be computed"
         computed = iter(await self._run(tasks, request, deadline, failure))
-        return [missing or next(computed) or IN_PARTS for *_, missing in pairs]
+        return [job.missing or next(computed) or IN_PARTS for job in jobs]
 
     async def explain(
         self,

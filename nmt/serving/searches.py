@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.text.terms import Glossary
 
 
-class Item(NamedTuple):
+class SearchItem(NamedTuple):
     """A segment of a request."""
 
     segment: Segment
@@ -43,7 +43,7 @@ class SearchOptions(NamedTuple):
         return work * self.nbest
 
 
-def count_work(item: Item, options: SearchOptions) -> int:
+def count_work(item: SearchItem, options: SearchOptions) -> int:
     """Return the work of an item: none if it is copied."""
     if item.segment.is_copied:
         return 0

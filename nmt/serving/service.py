@@ -17,7 +17,7 @@ from nmt.serving.batching import Batcher
 from nmt.serving.events import Emit
 from nmt.serving.glossaries import choose_glossary
 from nmt.serving.health import HealthCheck
-from nmt.serving.keras_work import IN_PARTS, KerasWork
+from nmt.serving.keras_work import IN_PARTS, AttentionJob, KerasWork
 from nmt.serving.limits import Limits, count_explanation
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
@@ -31,7 +31,7 @@ from nmt.serving.schema import (
     SentenceRequest,
     TranslationRequest,
 )
-from nmt.serving.searches import Item, SearchOptions, count_work
+from nmt.serving.searches import SearchItem, SearchOptions, count_work
 from nmt.serving.waiting import FULL, STOPPING, check_waiting, explain_refusal, wait_for
 
 if TYPE_CHECKING:  # imports Keras
@@ -61,7 +61,7 @@ class Service:
         self._limits = limits
         self._metrics = metrics
         self._keras = KerasWork(translator, limits, metrics)
-        self.batcher: Batcher[Item, SearchOptions, list[Any]] = Batcher(
+        self.batcher: Batcher[SearchItem, SearchOptions, list[Any]] = Batcher(
             self._search,
             work=count_work,
             max_batch=limits.max_batch,
@@ -73,7 +73,7 @@ class Service:
         )
         metrics.queue_work.set_function(lambda: self._waiting)
         options = self._search_options(SearchRequest())
-        items = [Item(translator.test_segment)]
+        items = [SearchItem(translator.test_segment)]
         self._health = HealthCheck(self.batcher, items, options, limits.health_s)
 
     @property
@@ -116,7 +116,7 @@ class Service:
         if self.is_stopping:
             raise unavailable(STOPPING)
         items = [
-            Item(segment, attend)
+            SearchItem(segment, attend)
             for text, attend in zip(segmented, attends, strict=True)
             for segment in text.segments
         ]
@@ -135,8 +135,9 @@ class Service:
         attentions: list[Attention | str | None] = [None] * len(texts)
         if body.attention:
             best = [translation for translation, *_ in hypotheses]
-            pairs = list(zip(texts, tokens, best, missing, strict=True))
-            attentions = await self._keras.attend(pairs, options.glossary, request, deadline)
+            fields = zip(texts, tokens, best, missing, strict=True)
+            jobs = [AttentionJob(*each) for each in fields]
+            attentions = await self._keras.attend(jobs, options.glossary, request, deadline)
         return await asyncio.to_thread(
             encode_response, hypotheses, attentions, body.scores, quality_missing, sentences
         )
@@ -158,7 +159,7 @@ class Service:
             raise unavailable(STOPPING)
         deadline = monotonic() + self._limits.timeout_s
         with explain_refusal():
-            future = self.batcher.submit([Item(segment)], options)
+            future = self.batcher.submit([SearchItem(segment)], options)
         failure, late = "the alternatives could not be computed", self._limits.late
         [words] = await wait_for(future, request, deadline, failure=failure, late=late)
         return AlternativesResponse(
@@ -230,14 +231,14 @@ class Service:
             QueueFullError: too much work is waiting already.
             ClosedError: the service stops.
         """
-        items = [Item(segment) for segment in segments]
+        items = [SearchItem(segment) for segment in segments]
         future = self.batcher.submit(items, self._search_options(request))
         self._metrics.sentences.inc(len(items))
         return future
 
     def count_work(self, segment: Segment, request: SearchRequest) -> int:
         """Return the work of searching a segment."""
-        return count_work(Item(segment), self._search_options(request))
+        return count_work(SearchItem(segment), self._search_options(request))
 
     async def check_health(self) -> None:
         """Translate a short text.
@@ -282,7 +283,7 @@ class Service:
             request.glossary,
         )
 
-    def _search(self, items: list[Item], options: SearchOptions) -> Sequence[list[Any]]:
+    def _search(self, items: list[SearchItem], options: SearchOptions) -> Sequence[list[Any]]:
         segments = [item.segment for item in items]
         try:
             if options.alternatives:
