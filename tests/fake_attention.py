@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 from nmt.inference.results import Attention
 from nmt.model.contract import AttentionKind
 from nmt.training.events import EventWriter
-from nmt.viewer import records
+from nmt.viewer import cells, records
 
 KINDS = (
     AttentionKind("encoder", "encoder self-attention", "source", "source"),
@@ -89,3 +92,18 @@ def log_runs(folder: Path) -> None:
     for step in STEPS:
         log(folder / "2026-01-02_new" / "logs", step)
     (folder / "latest").symlink_to("2026-01-02_new", target_is_directory=True)
+
+
+def unpack_frame(source: str) -> str:
+    """Return the page that a frame's ``srcdoc`` unpacks; without a viewer, with this version's."""
+    viewer, data = (
+        source.partition(f"{name} = `")[2].partition("`")[0] for name in ("viewer", "data")
+    )
+    record = base64.b64encode(_unpack(data)).decode("ascii")
+    content = json.dumps([{"sentence": "", "record": record}])
+    page = _unpack(viewer or cells._packed_viewer()).decode("utf-8")
+    return page.replace(cells._DATA, content)
+
+
+def _unpack(packed: str) -> bytes:
+    return gzip.decompress(base64.b64decode(packed))

@@ -11,7 +11,6 @@ import functools
 import gzip
 import hashlib
 import html
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -122,16 +121,6 @@ def attention_frame(attention: AttentionData, *, carries_viewer: bool = True) ->
     )
 
 
-def unpack_frame(source: str) -> str:
-    """Return the page that a frame's ``srcdoc`` unpacks; without a viewer, with this version's."""
-    viewer, data = (
-        source.partition(f"{name} = `")[2].partition("`")[0] for name in ("viewer", "data")
-    )
-    record = base64.b64encode(_unpack(data)).decode("ascii")
-    content = json.dumps([{"sentence": "", "record": record}])
-    return _unpack(viewer or _packed_viewer()).decode("utf-8").replace(_DATA, content)
-
-
 @functools.cache
 def _packed_viewer() -> str:
     return _pack(viewer_page(_DATA, "Attention").encode("utf-8"))
@@ -139,10 +128,6 @@ def _packed_viewer() -> str:
 
 def _pack(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
-
-
-def _unpack(packed: str) -> bytes:
-    return gzip.decompress(base64.b64decode(packed))
 
 
 def _strongest(attention: AttentionData, note: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_attention import SOURCE, TARGET, attention, weights
+from fake_attention import SOURCE, TARGET, attention, unpack_frame, weights
 
 from nmt.analysis.heads import statistics
 from nmt.analysis.pictures.attention_files import write_attention
@@ -32,7 +32,6 @@ from nmt.inference.results import (
 )
 from nmt.model.contract import AttentionKind
 from nmt.viewer import records
-from nmt.viewer.cells import unpack_frame
 
 HOSTILE = "<script>alert('x')</script> & \"</iframe>"
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from conftest import needs_chromium
-from fake_attention import attention
+from fake_attention import attention, unpack_frame
 
 from nmt.viewer import cells
-from nmt.viewer.cells import attention_frame, notebook_cell, unpack_frame
+from nmt.viewer.cells import attention_frame, notebook_cell
 
 pytest_plugins = ("browsers", "viewer_pages")
 pytestmark = pytest.mark.xdist_group("attention viewer")

@@ -32,11 +32,6 @@ def describe_pair(pair: PairResult) -> list[str]:
     return [overall, nothing, *weights]
 
 
-def has_difference(pair: PairResult) -> bool:
-    """Whether systems differ significantly, over all or in any kind of sentences."""
-    return pair.tests[METRIC].p_value <= ALPHA or bool(pair.findings)
-
-
 def _names(pair: PairResult) -> tuple[str, str]:
     return pair.first.system.name, pair.second.system.name
 

@@ -46,7 +46,6 @@ from nmt.config import Config
 from nmt.errors import UserError
 from nmt.model.costs import StateBytes
 from nmt.runs.folder import RunFolder
-from nmt.viewer.cells import unpack_frame
 
 HOSTILE = "</section><script>alert(1)</script>$_{&$"
 
@@ -268,7 +267,7 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.append(tag)
         if tag == "iframe":
-            self.frames.append(unpack_frame(dict(attrs)["srcdoc"] or ""))
+            self.frames.append(fake_attention.unpack_frame(dict(attrs)["srcdoc"] or ""))
 
 
 def test_attention_is_in_a_frame_for_each_model_and_no_text_is_taken_for_markup() -> None:
