@@ -38,7 +38,7 @@ class JoinedText(NamedTuple):
     """The translations of a text."""
 
     translations: list[Translation]  # best first
-    sentences: list[SentenceSpan]  # of the best one
+    sentences: list[SentenceSpan]  # of the best one; empty if they are not requested
 
 
 class SegmentTranslator:
@@ -172,6 +172,7 @@ class SegmentTranslator:
         segmented: Sequence[SegmentedText],
         hypotheses: Sequence[list[Translation]],
         n_best: int,
+        with_sentences: bool,
     ) -> list[JoinedText]:
         """Return the translations of each text.
 
@@ -179,27 +180,43 @@ class SegmentTranslator:
             segmented: the segments of each.
             hypotheses: translations of all segments, in order.
             n_best: translations of each text.
+            with_sentences: see `join`.
         """
         rows = iter(hypotheses)
         joined = []
         for text in segmented:
-            joined.append(self.join(text, [next(rows) for _ in text.segments], n_best))
+            rows_of_text = [next(rows) for _ in text.segments]
+            joined.append(self.join(text, rows_of_text, n_best, with_sentences=with_sentences))
         return joined
 
     def join(
-        self, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
+        self,
+        text: SegmentedText,
+        hypotheses: list[list[Translation]],
+        n_best: int,
+        *,
+        with_sentences: bool = False,
     ) -> JoinedText:
         """Return up to ``n_best`` different translations of a text, given those of its segments.
 
         Their words refer to the characters of the source.
+
+        Args:
+            text: the text.
+            hypotheses: translations of its segments.
+            n_best: translations of the text.
+            with_sentences: whether to locate the sentences of the best one.
         """
         joined = self._join(text, hypotheses, SearchRequest(n_best=n_best))
+        translations = list_distinct(translation for translation, _ in joined)
+        if not with_sentences:
+            return JoinedText(translations, [])
         best = [max(row, key=lambda each: each.score).text for row in hypotheses]
         joined_best, begins = place_texts(best, self._language, text.spaces)
         first, tags = joined[0]
         assert tags.insert(joined_best) == first.text, "`Joiner.join_best` chooses the same"
         sentences = locate_sentences(text, best, begins, tags)
-        return JoinedText(list_distinct(translation for translation, _ in joined), sentences)
+        return JoinedText(translations, sentences)
 
 
 def locate_sentences(

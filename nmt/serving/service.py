@@ -128,15 +128,14 @@ class Service:
         failure, late = "the translation failed", self._limits.late
         translations = await wait_for(future, request, deadline, failure=failure, late=late)
         joined = await asyncio.to_thread(
-            self._translator.join_all, segmented, translations, body.nbest
+            self._translator.join_all, segmented, translations, body.nbest, body.sentences
         )
         hypotheses = [each.translations for each in joined]
         sentences = [each.sentences for each in joined] if body.sentences else None
         attentions: list[Attention | str | None] = [None] * len(texts)
         if body.attention:
             best = [translation for translation, *_ in hypotheses]
-            fields = zip(texts, tokens, best, missing, strict=True)
-            jobs = [AttentionJob(*each) for each in fields]
+            jobs = [AttentionJob(*each) for each in zip(texts, tokens, best, missing, strict=True)]
             attentions = await self._keras.attend(jobs, options.glossary, request, deadline)
         return await asyncio.to_thread(
             encode_response, hypotheses, attentions, body.scores, quality_missing, sentences

@@ -151,11 +151,15 @@ class FakeTranslator:
         segmented: SegmentedText,
         hypotheses: list[list[SimpleNamespace]],
         n_best: int,
+        *,
+        with_sentences: bool = False,
     ) -> Any:
         translations = self._join(hypotheses)
         best = [row[0].text for row in hypotheses]
         begins = [len(" ".join(best[:i])) + bool(i) for i in range(len(best))]
-        sentences = locate_sentences(segmented, best, begins, Insertions())
+        sentences = (
+            locate_sentences(segmented, best, begins, Insertions()) if with_sentences else []
+        )
         return SimpleNamespace(translations=translations, sentences=sentences)
 
     def _join(self, hypotheses: list[list[SimpleNamespace]]) -> list[SimpleNamespace]:

@@ -192,7 +192,8 @@ def test_sentences_stand_inside_of_the_tags_around_them() -> None:
         [Translation("hi.", 0.0, 0.0, (), words=words)],
         [Translation("bye", 0.0, 0.0, (), words=(Word(0, 3, None, ((0, 5),)),))],
     ]
-    [translation], sentences = served.join(text, hypotheses, 1)
+    assert served.join(text, hypotheses, 1).sentences == []
+    [translation], sentences = served.join(text, hypotheses, 1, with_sentences=True)
     assert translation.text == "<b>hi.</b> <i>bye</i>"
     assert sentences == [SentenceSpan(3, 6, "hola."), SentenceSpan(14, 17, "adios")]
 
