@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SAMPLED = 200  # lines of a source, at even intervals
 # Lines are identified in passages, as many are too short: neighbouring ones are joined.
 _PASSAGE = 200  # characters, at least
+_READ = 1000  # characters of a line, at most: the time for `_MARKUP` grows with their square
 _MIN_PASSAGES = 5  # identified with certainty, of a side
 _MIN_IDENTIFIED = 0.5  # share of the passages that must be identified with certainty
 _MIN_SHARE = 0.9  # share of these that must be in one language
@@ -118,7 +119,7 @@ def _join(texts: Iterable[str]) -> list[str]:
     """Return passages of neighbouring texts; a shorter rest is left out."""
     passages, passage = [], ""
     for text in texts:
-        passage = f"{passage} {clean_text(_MARKUP.sub('', text))}".strip()
+        passage = f"{passage} {clean_text(_MARKUP.sub('', text[:_READ]))}".strip()
         if len(passage) >= _PASSAGE:
             passages.append(passage)
             passage = ""

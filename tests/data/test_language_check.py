@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from html import escape
@@ -219,6 +220,12 @@ def test_the_model_is_loaded_once_and_only_for_enough_text() -> None:
     for _ in range(2):
         assert find_languages(german_and_english()) == ("de", "en")
     assert load_identifier.cache_info().misses == 1
+
+
+def test_a_long_line_without_spaces_is_read_at_once() -> None:
+    start = time.process_time()
+    assert find_languages([("汉" * 50_000, "字" * 50_000)]) == (None, None)
+    assert time.process_time() - start < 2  # instead of a quarter of a minute
 
 
 def test_two_languages_leave_the_shared_identifier_with_all_of_its_own() -> None:
