@@ -351,6 +351,7 @@ def test_a_run_that_learns_corrections_trains_as_the_other_did(tmp_path: Path) -
     assert config.data.languages == ("es", "en")
     assert (config.training.row_lengths, config.training.positions_per_update) == ([32, 64], 512)
     assert (config.model.dropout, config.training.new_vocabulary) == (0.2, False)
+    assert (config.training.max_epochs, config.training.max_minutes) == (10, None)
     changed = job(*overrides, "training.batch_tokens=128", "model.dropout=0.3")
     assert (changed.training.row_lengths, changed.training.positions_per_update) == ([64], 128)
     assert changed.model.dropout == 0.3
