@@ -34,10 +34,9 @@ from nmt.config.schema import GROUPS, Config, list_keys, takes_list
 from nmt.errors import UserError, exit_on_user_error, suggest
 
 _SYNTAX = r"'\"{}\[\]"  # values with these characters are read as they are written
-# Keys of `conf/data/files.yaml` whose values are names, separated by commas.
-_FILES = re.compile(
-    rf"^(\+{{0,2}}data\.(?:train|dev|test|columns)=)([^\s,{_SYNTAX}][^{_SYNTAX}]*,[^{_SYNTAX}]+)$"
-)
+# Keys of `conf/data/files.yaml` and of sources whose values are names, separated by commas.
+_NAMES = r"data\.(?:train|dev|test|columns|sources\.\w+\.(?:path|columns|members))"
+_FILES = re.compile(rf"^(\+{{0,2}}{_NAMES}=)([^\s,{_SYNTAX}][^{_SYNTAX}]*,[^{_SYNTAX}]+)$")
 _BARE = re.compile(rf"(\+{{0,2}}[A-Za-z_][\w.@/]*=)([^{_SYNTAX}]+)", re.ASCII)
 _PLAIN = re.compile(r"[\w./*?-]+", re.ASCII)  # needs no quotes
 

@@ -125,11 +125,17 @@ def test_names_of_files_and_columns_tell_languages(
 
 def test_a_comma_joins_files_but_in_a_sweep() -> None:
     overrides = ["data.train=a.es,a.en", "data.columns=es,en", "seed=1,2", "data.dev=[a,b]"]
+    of_sources = ["data.sources.a.path=a.es,a.en", "+data.sources.b_2.columns=0,1"]
+    overrides += [*of_sources, "data.sources.c.members=.es,.en", "data.sources.a.weight=1,2"]
     assert read_names(overrides) == [
         "data.train=[a.es,a.en]",
         "data.columns=[es,en]",
         "seed=1,2",
         "data.dev=[a,b]",
+        "data.sources.a.path=[a.es,a.en]",
+        "+data.sources.b_2.columns=[0,1]",
+        "data.sources.c.members=[.es,.en]",
+        "data.sources.a.weight=1,2",
     ]
     for sweep in ("-m", "--multirun", "hydra.mode=MULTIRUN"):
         assert read_names([*overrides, sweep]) == [*overrides, sweep]
