@@ -19,13 +19,13 @@ class ContextReader:
 
     Args:
         config: the ``data`` group.
-        source: of the lines.
+        source: of the lines, which is ordered.
     """
 
     def __init__(self, config: DataConfig, source: SourceConfig) -> None:
         self._side = int(source.reverse != config.reverse)  # that the model reads
         language = (config.source_language, config.target_language)[self._side]
-        self._previous = PreviousSentences(config.context if source.ordered else 0, language)
+        self._previous = PreviousSentences(config.context, language)
         self._document = ""
 
     def read(self, line: Line) -> str:

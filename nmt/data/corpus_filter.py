@@ -89,8 +89,8 @@ class CorpusFilter:
         rows = self._measure_source(name, rows)
         ratio = self.length_ratios.get(name, 1.0)
         clean = partial(clean_line, config=self._config, source=source, length_ratio=ratio)
-        previous = ContextReader(self._config, source)
         has_contexts = source.ordered and self._config.context > 0
+        previous = ContextReader(self._config, source) if has_contexts else None
         contexts = self.contexts.setdefault(name, {})
         groups = self.groups.setdefault(name, {})
         superseded: set[int] = set()  # indices of rows
@@ -99,7 +99,7 @@ class CorpusFilter:
             superseded = find_superseded(all_rows, clean)
         for index, row in enumerate(rows):
             line = parse_row(row)
-            context = previous.read(line)
+            context = previous.read(line) if previous else ""
             self.lines += 1
             pair = clean(line)
             if isinstance(pair, Pair):
@@ -110,7 +110,7 @@ class CorpusFilter:
             if weights is not None:
                 weights[pair] = float(line.weight)
             pairs.append(pair)
-            if has_contexts:
+            if previous:
                 contexts.setdefault(pair, []).append(context)
             if source.group_column is not None:
                 groups.setdefault(pair, []).append(line.group)

@@ -10,7 +10,7 @@ from sample_corpora import complaint, configure, load_text
 
 from nmt.config import SourceConfig, TokenizerConfig
 from nmt.config.data import check_data, list_reserved
-from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
+from nmt.data.contexts import ContextReader, add_contexts_to_pairs, remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import fit_contexts
 from nmt.data.mixture import to_source_view
@@ -73,6 +73,14 @@ def test_a_pair_that_a_dev_file_repeats_has_the_context_of_each_line(tmp_path: P
 def test_sources_without_an_order_have_no_contexts(tmp_path: Path) -> None:
     corpus = load(tmp_path, [*LINES], ordered=False)
     assert corpus.train == load(tmp_path, [*LINES], context=0).train
+
+
+@pytest.mark.parametrize("changes", [{"context": 0}, {"ordered": False}])
+def test_lines_without_contexts_are_cleaned_once(
+    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(ContextReader, "read")
+    assert len(load(tmp_path, LINES, **changes).train) == len(LINES)
 
 
 def test_a_rejected_line_is_a_context(tmp_path: Path) -> None:
