@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from nmt.config.data import list_tags
 from nmt.config.sources import RUN, TRANSLATIONS
 from nmt.data.contexts import ContextReader
 from nmt.data.filtering import (
@@ -24,6 +25,7 @@ from nmt.data.mixture import Groups, PairsBySource
 from nmt.data.reading import Line, Row, parse_row
 from nmt.data.rejections import check_accepted
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized
+from nmt.text.context import split_tag
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig
@@ -51,6 +53,7 @@ class CorpusFilter:
         checks_languages: bool = False,
     ) -> None:
         self._checks_languages = checks_languages
+        self._tags = list_tags(config)
         self._config, self._log, self._on_reject = config, log, on_reject
         self.length_ratios: dict[str, float] = {}  # by source
         self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
@@ -120,7 +123,7 @@ class CorpusFilter:
                 if self._keeps_lines:
                     lines_of[pair] = line
         if source.kind == TRANSLATIONS:
-            self._corrected_sentences |= {normalized(pair.source) for pair in pairs}
+            self._corrected_sentences |= {self._normalize(pair.source) for pair in pairs}
         lines = self.lines - lines_before
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs
@@ -129,10 +132,14 @@ class CorpusFilter:
         self, pair: Pair, source: SourceConfig, accepted: Set[Pair], *, is_superseded: bool
     ) -> Pair | str:
         """Return a cleaned pair, or why other pairs supersede it."""
-        is_old = source.kind == RUN and normalized(pair.source) in self._corrected_sentences
+        is_old = source.kind == RUN and self._normalize(pair.source) in self._corrected_sentences
         if is_superseded or is_old:
             return CORRECTED
         return DUPLICATE if source.is_training and pair in accepted else pair
+
+    def _normalize(self, text: str) -> str:
+        """Return a text for comparison: normalized, and without the tag that it begins with."""
+        return normalized(split_tag(text, self._tags)[1])
 
     def _measure_source(self, name: str, rows: Iterator[Row]) -> Iterator[Row]:
         """Check the languages of a source, measure its length ratio, and return its rows.
@@ -209,16 +216,19 @@ class CorpusFilter:
         """Reject pairs with a normalized side of a held-out pair, or its group; return others."""
         if not held_out:
             return pairs
-        sources = {normalized(pair.source) for pair in held_out}
-        targets = {normalized(pair.target) for pair in held_out}
+        sources = {self._normalize(pair.source) for pair in held_out}
+        targets = {self._normalize(pair.target) for pair in held_out}
         disjoint: PairsBySource = {}
         for name, source_pairs in pairs.items():
             disjoint[name] = []
             groups = self.groups.get(name, {})
+            held_sources, held_targets = sources, targets
+            if self._config.sources[name].kind == RUN:  # which may have both directions
+                held_sources = held_targets = sources | targets
             for pair in source_pairs:
                 if (
-                    normalized(pair.source) in sources
-                    or normalized(pair.target) in targets
+                    self._normalize(pair.source) in held_sources
+                    or self._normalize(pair.target) in held_targets
                     or not held_groups.isdisjoint(groups.get(pair, ()))
                 ):
                     if name in self._lines_of:  # generated pairs come from no line

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,8 @@ def read_run_pairs(
         readers: folders of the runs whose corpora are being read: none may be part of itself.
 
     Returns:
-        Pairs from ``data.source_language`` to ``data.target_language``, without contexts, by name
-        of the source.
+        Pairs from ``data.source_language`` to ``data.target_language``, without contexts and those
+        of weight 0, by name of the source.
 
     Raises:
         UserError: a run or its corpus cannot be read, or it has other languages.
@@ -120,7 +121,11 @@ def read_run_pairs(
             if run.path.resolve() in readers:
                 raise UserError("it would be part of itself")
             corpus = read_corpus(run, lambda line: None, readers)
-            pairs = remove_contexts(corpus.train, list_tags(run.config.data))
+            weights = list_weights(corpus.mixture)
+            train: Iterable[Pair] = corpus.train
+            if weights is not None:
+                train = compress(train, weights)
+            pairs = remove_contexts(train, list_tags(run.config.data))
         except UserError as error:
             raise UserError(
                 f"{key}.run={run.path}: its corpus cannot be read ({error}); restore it, or train "

@@ -12,7 +12,7 @@ from sample_corpora import complaint, configure
 
 from nmt.config import SourceConfig
 from nmt.config.files import from_composed
-from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.splitting import Pair
 from nmt.runs.resuming import job_config
 
@@ -29,11 +29,9 @@ def load(path: str, run_pairs: dict[str, list[Pair]] | None = None, **changes: A
     sources = {"corrections": SourceConfig(kind="translations", path=path, split="train", weight=1)}
     for name in run_pairs or {}:
         sources[name] = SourceConfig(kind="run", run="run", split="train", weight=3)
-    rejected = changes.pop("rejected_file", None)
+    of_load = {key: changes.pop(key) for key in ("rejected_file", "tests") if key in changes}
     config = configure(sources, **changes)
-    return load_corpus(
-        config, cache_dir=Path("nowhere"), run_pairs=run_pairs or {}, rejected_file=rejected
-    )
+    return load_corpus(config, cache_dir=Path("nowhere"), run_pairs=run_pairs or {}, **of_load)
 
 
 def general(count: int) -> list[Pair]:
@@ -95,6 +93,32 @@ def test_pairs_of_a_run_give_way_to_corrections(tmp_path: Path) -> None:
     assert corpus.train[0] == Pair("¡El coche!", "The automobile!")
     assert set(corpus.train[1:]) == {Pair("la casa", "the house")}
     assert corpus.rejected == {"corrected later": 1}
+
+
+def test_tags_do_not_hide_a_corrected_sentence(tmp_path: Path) -> None:
+    table = write_table(tmp_path, "<2en> el coche\tthe automobile", "la casa\tthe home")
+    pairs = [Pair("el coche", "the car"), Pair("<2en> la casa", "the house"), *general(1)]
+    corpus = load(table, {"general": pairs}, known_tags=["<2en>"])
+    assert set(corpus.mixture[1].pairs) == set(general(1))
+    assert corpus.rejected == {"corrected later": 2}
+
+
+def test_tags_and_directions_of_a_run_do_not_hide_a_test_pair(tmp_path: Path) -> None:
+    test = [Pair("el coche", "the car"), Pair("<2en> la casa", "the house")]
+    pairs = [
+        Pair("<2en> El coche.", "The automobile."),
+        Pair("<2es> The car!", "¡El carro!"),
+        Pair("a house", "La casa."),
+        *general(1),
+    ]
+    corpus = load(
+        write_table(tmp_path, "hola\thello", "sol\tsun"),
+        {"general": pairs},
+        tests={"x": EvaluationSet(test, test)},
+        known_tags=["<2en>", "<2es>"],
+    )
+    assert set(corpus.mixture[1].pairs) == set(general(1))
+    assert corpus.rejected == {"in dev or test": 3}
 
 
 def test_files_of_translators_are_read_too(tmp_path: Path) -> None:

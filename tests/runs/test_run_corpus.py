@@ -268,3 +268,15 @@ def test_pairs_of_a_run_with_contexts_are_read_as_the_new_run_reads_them(tmp_pat
     source = SourceConfig("run", run=str(run.path), split="train")
     [pairs] = read_run_pairs(configure({"run": source}, context=1)).values()
     assert bare.issuperset(pairs)
+
+
+def test_pairs_of_a_run_without_weight_in_the_loss_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "lines.tsv"
+    path.write_text("uno\tone\t0\ndos\ttwo\t0.5\n", encoding="utf-8")
+    lines = SourceConfig("files", path=str(path), columns=[0, 1, 2])
+    plain = SourceConfig("files", path=str(tmp_path / "plain.tsv"))
+    (tmp_path / "plain.tsv").write_text("tres\tthree\n", encoding="utf-8")
+    run = make_run(tmp_path, configure({"lines": lines, "plain": plain}))
+    source = SourceConfig("run", run=str(run.path), split="train")
+    [pairs] = read_run_pairs(configure({"run": source})).values()
+    assert pairs == [Pair("dos", "two"), Pair("tres", "three")]
