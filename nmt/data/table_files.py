@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -32,6 +32,9 @@ Cells: TypeAlias = tuple[int, tuple[bytes, ...]]
 def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterator[Cells]:
     """Yield the rows of a table between commas, semicolons, TABs or bars.
 
+    Text after the quotes around a line break tells that a stray quote joined several rows: each of
+    their lines is yielded as text.
+
     Args:
         lines: of the file, in UTF-8 but for malformed lines.
         name: of the file, for messages.
@@ -48,21 +51,27 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     head = list(islice(texts, _SAMPLE))
     named = _NAMED_DELIMITER.fullmatch(head[0]) if head else None
     delimiter = named[1] if named else _find_delimiter(head)
-    records = csv.reader(chain(head, texts, [_END]), delimiter=delimiter, skipinitialspace=True)
+    record: list[str] = []  # its lines
+    records = _read_records(_keep(chain(head, texts, [_END]), record), delimiter)
     if named:
         next(records)
+        record.clear()
     columns: Columns | None = None
-    number = records.line_num + 1
+    number = 1 + bool(named)
     try:
         for cells in records:
             if cells == [_END]:
                 return
             is_header = False
-            if columns is None and any(map(str.strip, cells)):
-                columns, is_header = choice.find(cells, name, are_names=False)
-            if columns is not None and not is_header:
-                yield number, _select(cells, columns)
-            begin, number = number, records.line_num + 1
+            if len(record) > 1 and not _is_valid(record, delimiter):
+                yield from ((number + i, (_encode(line),)) for i, line in enumerate(record))
+            else:
+                if columns is None and any(map(str.strip, cells)):
+                    columns, is_header = choice.find(cells, name, are_names=False)
+                if columns is not None and not is_header:
+                    yield number, _select(cells, columns)
+            begin, number = number, number + len(record)
+            record.clear()
     except csv.Error as error:
         raise UserError(
             f"{name}: the cell that begins in line {number:,} is too long ({error}): close its "
@@ -71,13 +80,34 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     raise UserError(f"{name}: a quote of the row that begins in line {begin:,} is never closed")
 
 
+def _read_records(
+    lines: Iterable[str], delimiter: str, *, strict: bool = False
+) -> Iterator[list[str]]:
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
+
+
+def _keep(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
+    """Yield lines, and append them to a list."""
+    for line in lines:
+        kept.append(line)
+        yield line
+
+
+def _is_valid(record: list[str], delimiter: str) -> bool:
+    """Whether lines are one record whose quotes end at delimiters."""
+    try:
+        next(_read_records(record, delimiter, strict=True))
+    except csv.Error:
+        return False
+    return True
+
+
 def _find_delimiter(lines: list[str]) -> str:
     """Return the delimiter that cuts most lines into one number of cells, two or more."""
 
     def count_alike(delimiter: str) -> int:
         try:
-            records = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-            widths = Counter(map(len, records))
+            widths = Counter(map(len, _read_records(lines, delimiter)))
         except csv.Error:
             return 0
         return max((count for width, count in widths.items() if width > 1), default=0)

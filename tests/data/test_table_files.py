@@ -78,6 +78,29 @@ def test_a_quote_that_is_never_closed_is_named(row: str, tmp_path: Path) -> None
     assert [line.number for line in read(tmp_path / "a.csv")] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "joined",
+    [
+        ['"Hola, dijo,hello', 'que "tal",x'],
+        ['"Hola,hello', "dos,two", '"tres",three'],
+        ['Hola,"hello', '"dos", two'],
+    ],
+)
+@pytest.mark.parametrize("begin", [["es,en"], ["sep=,", "es,en"], []])
+def test_rows_that_a_stray_quote_joins_are_rejected(
+    begin: list[str], joined: list[str], tmp_path: Path
+) -> None:
+    rows = [*begin, *joined, "uno,one", '"Ana ""A."",', 'vino","Ana', 'came"']
+    (tmp_path / "a.csv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    first = len(begin) + 1
+    last = first + len(joined)
+    assert [(line.number, line.raw, line.sides) for line in read(tmp_path / "a.csv")] == [
+        *((first + i, row, None) for i, row in enumerate(joined)),
+        (last, "uno\tone", ("uno", "one")),
+        (last + 1, 'Ana "A.", vino\tAna came', ('Ana "A.", vino', "Ana came")),
+    ]
+
+
 RECORDS: list[Any] = [
     {"t": {"es": "uno", "en": "one"}, "weight": 0.5, "doc": 7},
     {"t": {"es": "dos"}, "weight": 1, "doc": 7},
