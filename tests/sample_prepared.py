@@ -110,7 +110,7 @@ def trained_on(corpus: PreparedCorpus) -> Counter[Pair]:
 
 def rejected_in(corpus: PreparedCorpus) -> list[list[str]]:
     """Return the cells of all rejected lines."""
-    files = sorted(corpus.folder.glob("shards/*/rejected.tsv.gz"))
+    files = sorted(corpus.folder.rglob("rejected.tsv.gz"))
     return [
         line.split("\t")
         for file in files

@@ -18,11 +18,14 @@ from nmt.preparing import split
 from nmt.preparing.clean import CleanCorpus
 from nmt.preparing.encode import has_weights
 from nmt.preparing.files import read_gzip, read_json
-from nmt.preparing.stages import INFO_FILE, Preparation
+from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, Preparation
 
 
 def write_manifest(preparation: Preparation, corpus: CleanCorpus) -> dict[str, Any]:
-    """Write the tables of dev, test and ``data.tests``, and then the manifest; return it."""
+    """Write the tables of dev, test and ``data.tests``, and then the manifest; return it.
+
+    Shards of training data have their rejected lines; those of dev and test files are written here.
+    """
     folder = preparation.folder
     split_folders = [folder / split.STAGE / shard.name for shard in corpus.shards]
     for name in (DEV, TEST):
@@ -32,6 +35,11 @@ def write_manifest(preparation: Preparation, corpus: CleanCorpus) -> dict[str, A
     for name, test in preparation.tests.items():
         lines = (f"{source}\t{target}" for source, target in test.pairs)
         _write_lines(folder / TESTS / f"{name}.tsv", lines)
+    sources = preparation.config.data.sources
+    scored = [shard.folder for shard in corpus.shards if not sources[shard.source].is_training]
+    if scored:  # concatenated .gz files are one .gz file
+        rejected_lines = b"".join((path / REJECTED_FILE).read_bytes() for path in scored)
+        (folder / REJECTED_FILE).write_bytes(rejected_lines)
     clean_infos = [read_json(shard.folder / INFO_FILE) for shard in corpus.shards]
     split_infos = [read_json(path / INFO_FILE) for path in split_folders]
     rejected = Counter[str]()

@@ -339,6 +339,21 @@ def test_files_of_dev_and_test_are_not_chosen_from(tmp_path: Path) -> None:
     assert len(trained_on(corpus)) == 25
 
 
+def test_rejected_lines_of_a_dev_file_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "all.tsv").write_text(table([*singles(30), ("", "nothing")]))
+    (tmp_path / "dev.tsv").write_text("hola\thello\nsolo\n")
+    sources = {
+        name: SourceConfig("files", path=str(tmp_path / f"{name}.tsv"), split=split)
+        for name, split in (("all", "train"), ("dev", "dev"))
+    }
+    corpus = prepared(plan(tmp_path, data=configure(sources)))
+    assert corpus.rejected == {"missing column": 1, "empty side": 1}
+    assert sorted(cells[:2] for cells in rejected_in(corpus)) == [
+        ["empty side", f"{tmp_path / 'all.tsv'}:31"],
+        ["missing column", f"{tmp_path / 'dev.tsv'}:2"],
+    ]
+
+
 def test_weights_of_pairs_reach_the_batch(tmp_path: Path) -> None:
     pairs = [(f"frase {i}", f"sentence {i}\t{i / 4}") for i in range(5)]
     corpus = prepared(plan(tmp_path, [*pairs, ("no", "number\tx")], columns=[0, 1, 2]))
