@@ -45,8 +45,8 @@ def pack(
     in longer rows is filled with shorter pairs. Pairs longer than every row are left out.
 
     Args:
-        source: int [pairs], lengths in tokens.
-        target: int [pairs], lengths in tokens.
+        source: int [pairs], lengths in tokens, EOS included.
+        target: int [pairs], lengths in tokens, EOS included.
         row_lengths: tokens per side.
         leaves_room: leave room for changes that lengthen pairs: a token for every other pair.
 
@@ -81,8 +81,8 @@ class _Stock:
     the number of shapes, not with the lengths.
 
     Args:
-        source: int [pairs], lengths in tokens.
-        target: int [pairs], lengths in tokens.
+        source: int [pairs], lengths in tokens, EOS included.
+        target: int [pairs], lengths in tokens, EOS included.
         longest: tokens per side; longer pairs are left out.
     """
 
@@ -94,17 +94,17 @@ class _Stock:
         shapes, self._next, self._counts = np.unique(codes, return_index=True, return_counts=True)
         self._sources, self._targets = np.divmod(shapes, longest + 1)
         # Shapes of equal difference target - source form a diagonal; on each diagonal, the longest
-        # shape that fits fills a row best. Slots 1, 2, … list the shapes by diagonal, then length.
+        # shape that fits fills a row best. Ranks 1, 2, … order the shapes by diagonal, then length.
         differences = self._targets - self._sources
         by_diagonal = np.lexsort((self._sources, differences))
-        self._slots = np.empty_like(by_diagonal)  # slot of each shape
-        self._slots[by_diagonal] = np.arange(1, len(shapes) + 1)
-        self._shapes = np.concatenate([[-1], by_diagonal])  # shape of each slot
+        self._ranks = np.empty_like(by_diagonal)  # rank of each shape
+        self._ranks[by_diagonal] = np.arange(1, len(shapes) + 1)
+        self._shapes = np.concatenate([[-1], by_diagonal])  # shape of each rank
         self._differences, begins = np.unique(differences[by_diagonal], return_index=True)
-        self._begins = begins + 1  # first slot of each diagonal
+        self._begins = begins + 1  # first rank of each diagonal
         self._width = longest + 1
         self._codes = differences[by_diagonal] * self._width + self._sources[by_diagonal]
-        # For each slot, the nearest slot at or before it whose shape is in stock; 0: none is.
+        # For each rank, the nearest rank at or before it whose shape is in stock; 0: none is.
         self._in_stock = np.arange(len(shapes) + 1)
 
     def longest_first(self, longer_than: int) -> Iterator[int]:
@@ -141,13 +141,13 @@ class _Stock:
         first, end = np.searchsorted(self._differences, (-room_source, room_target + 1))
         differences = self._differences[first:end]
         max_sources = np.minimum(room_source, room_target - differences)
-        slots = self._in_stock[
+        ranks = self._in_stock[
             np.searchsorted(self._codes, differences * self._width + max_sources, "right")
         ]
-        fitting = np.flatnonzero(slots >= self._begins[first:end])  # on the same diagonal
+        fitting = np.flatnonzero(ranks >= self._begins[first:end])  # on the same diagonal
         if not len(fitting):
             return None
-        shapes = self._shapes[slots[fitting]]
+        shapes = self._shapes[ranks[fitting]]
         sources, differences = self._sources[shapes], differences[fitting]
         unequal = np.abs(differences - (room_target - room_source))
         score = 2 * sources + differences - 2 * unequal
@@ -156,10 +156,10 @@ class _Stock:
         return int(shapes[best[np.argmin(sources[best])]])
 
     def _run_out(self, shape: int) -> None:
-        slot = self._slots[shape]
-        if self._in_stock[slot] == slot:
-            end = np.searchsorted(self._in_stock, slot, "right")
-            self._in_stock[slot:end] = self._in_stock[slot - 1]
+        rank = self._ranks[shape]
+        if self._in_stock[rank] == rank:
+            end = np.searchsorted(self._in_stock, rank, "right")
+            self._in_stock[rank:end] = self._in_stock[rank - 1]
 
     def take(self, row_template: dict[int, int]) -> np.ndarray:
         """Remove the pairs of all rows of this template; return them: int64 [rows, pairs]."""
