@@ -192,7 +192,8 @@ class PreparedBatches(BatchPlan):
             )
             for shard in shards
         ]
-        self._has_weights = manifest["weighed"]
+        # Earlier versions called it "weighed".
+        self._has_weights: bool = manifest.get("has_weights", manifest.get("weighed", False))
         self._seed = seed
 
     def locate(self, step: int, shuffle: int = 0) -> tuple[int, np.ndarray]:

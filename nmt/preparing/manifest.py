@@ -60,7 +60,7 @@ def write_manifest(preparation: Preparation, corpus: CleanCorpus) -> dict[str, A
         "row_lengths": sorted(set(preparation.config.prepare.row_lengths)),
         "vocabulary_size": tokenizer.vocabulary_size,
         "tokenizer": tokenizer.fingerprint,
-        "weighed": has_weights(preparation.config.data),
+        "has_weights": has_weights(preparation.config.data),
         "shards": shards,
         "digest": digest_texts(
             [digest_file(folder / f"{name}.tsv") for name in (DEV, TEST)],

@@ -367,6 +367,10 @@ def test_weights_of_pairs_reach_the_batch(tmp_path: Path) -> None:
             weights[corpus.load_tokenizer().decode([ids])[0]] = weight
     assert weights == {f"sentence {i}": i / 4 for i in range(5)}
     assert not batch["weights"][batch["target_segments"] == 0].any()
+    older = dict(corpus.manifest)
+    older["weighed"] = older.pop("has_weights")
+    [of_older] = batches_of(replace(corpus, manifest=older)).in_order()
+    np.testing.assert_array_equal(of_older["weights"], batch["weights"])
 
 
 def test_text_that_is_wrong_is_left_out(tmp_path: Path) -> None:
