@@ -229,6 +229,10 @@ def _split_sources(
         )
         for (name, pair), destination in zip(shared, destinations, strict=True):
             splits[destination].setdefault(name, []).append(pair)
+    else:
+        for name, size in ((DEV, config.dev), (TEST, config.test)):
+            if size and not splits[name]:
+                log(f"data.{name}={size:.10g} is ignored: no source has split=shares")
     return splits
 
 

@@ -135,6 +135,24 @@ def test_a_split_that_stays_short_is_reported(tmp_path: Path) -> None:
     ]
 
 
+def test_a_split_that_no_source_gives_pairs_for_is_reported(tmp_path: Path) -> None:
+    """As where an experiment sets data.dev, and the corpus has training pairs only."""
+    paths = [tmp_path / "corpus.tsv", tmp_path / "test.tsv"]
+    for path, pairs in zip(paths, (singles(9)[:7], singles(9)[7:]), strict=True):
+        path.write_text(table(pairs))
+    sources = {
+        path.stem: SourceConfig("files", path=str(path), split=split)
+        for path, split in zip(paths, ("train", "test"), strict=True)
+    }
+    messages: list[str] = []
+    config = configure(sources, dev=3, test=0.1)
+    load_corpus(config, cache_dir=tmp_path, log=messages.append)
+    assert messages == [
+        "data.dev=3 is ignored: no source has split=shares",
+        "corpus: 9 lines, 9 pairs kept: 7 train, 0 dev, 2 test",
+    ]
+
+
 def test_the_split_depends_on_its_seed_and_little_on_other_lines(tmp_path: Path) -> None:
     pairs = singles(200)
     first = load_pairs(tmp_path, pairs, dev=20, test=20)
