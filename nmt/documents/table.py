@@ -169,7 +169,7 @@ def _find_delimiter(text: str, columns: Sequence[str]) -> str:
             pass  # perhaps not with the right delimiter
         width = widths[0] if widths else 0
         likeness = widths.count(width) / max(len(widths), 1)
-        is_tab = delimiter == "\t"  # texts have commas, but seldom tabs
+        is_tab = delimiter == "\t" and width > 1  # texts have commas, but seldom tabs
         scores[delimiter] = (len(set(columns) & set(names)), width > 1, likeness, is_tab, width)
     return max(scores, key=lambda delimiter: scores[delimiter])
 

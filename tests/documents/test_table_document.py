@@ -164,6 +164,11 @@ def test_an_empty_translation_leaves_a_row() -> None:
     assert fill("texto\nHola\nSí\n", ("texto",), {"Hola": ""}) == 'texto\n""\nSí\n'
 
 
+def test_a_table_of_one_column_keeps_one() -> None:
+    expected = 'texto\n"Hello, world; hi"\n'
+    assert fill("texto\nHola mundo\n", ("texto",), {"Hola mundo": "Hello, world; hi"}) == expected
+
+
 def test_a_column_that_is_named_twice_is_translated_twice() -> None:
     assert texts("a,t,t\n1,uno,dos\n", "t", "t") == ["uno", "dos"]
 
