@@ -88,8 +88,9 @@ class TableDocument(Document):
         special = _SPECIAL_BETWEEN_TABS if self._delimiter == "\t" else _SPECIAL
         if self._text[cell.begin : cell.end] == cell.value:
             special = special.difference(cell.value)  # which needs no quotes here
+        is_quote_safe = cell.value[0] == '"' or value.lstrip()[:1] != '"'
         # A blank row would be skipped by readers.
-        is_safe = value.strip() and value.lstrip()[0] != '"' and special.isdisjoint(value)
+        is_safe = value.strip() and is_quote_safe and special.isdisjoint(value)
         return value if is_safe else f'"{escaped}"'
 
 
@@ -98,14 +99,17 @@ def _cell_pattern(delimiter: str) -> re.Pattern[str]:
     """Return the expression of a cell; it fails where a quote is not closed.
 
     The same where text follows quotes around a line break: they may begin cells of two rows.
+    Between tabs, it never fails: many files have stray quotes there, and no cell has a tab.
     """
-    quoted = r'[^"]*+(?:""[^"]*+)*+'
-    in_line = r'[^"\r\n]*+(?:""[^"\r\n]*+)*+'
+    tab = delimiter if delimiter == "\t" else ""
+    quoted = rf'[^"{tab}]*+(?:""[^"{tab}]*+)*+'
+    in_line = rf'[^"\r\n{tab}]*+(?:""[^"\r\n{tab}]*+)*+'
     other = rf"[^{delimiter}\r\n]*"
+    plain = other if tab else rf'(?!"){other}'
     return re.compile(
         rf' *"(?P<inner>{quoted})" *(?=[{delimiter}\r\n]|\Z)'
         rf'|"(?P<begin>{in_line})"(?P<rest>{other})'  # text after the quotes
-        rf'|(?P<plain>(?!"){other})'
+        rf"|(?P<plain>{plain})"
     )
 
 
