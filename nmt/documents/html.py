@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from nmt.data.encodings import decode
@@ -99,6 +99,9 @@ class HtmlDocument(Document):
         self._head = page[: begins[0]]
         self._raw = [page[begin:end] for begin, end in pairwise(begins)]
         self._closing = match_tags(self._tokens)
+        texts = map(self._read_text, range(len(self._tokens)))
+        # The number of texts with letters before each token.
+        self._lettered = [0, *accumulate(map(has_letters, texts))]
         self._options = options
         self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
@@ -140,7 +143,7 @@ class HtmlDocument(Document):
         if name not in INLINE - {"sub"} or end is None:
             return False
         if name == "sup":
-            return not any(has_letters(self._read_text(i)) for i in range(index, end))
+            return self._lettered[index] == self._lettered[end]
         if end - index > _MAX_TOKENS:
             return False
         content = "".join(map(self._read_text, range(index, end)))

@@ -56,16 +56,26 @@ def find_attributes(token: int, tag: str) -> Iterator[Attribute]:
         token: the index of the tag.
         tag: its source.
     """
-    hidden = hide_templates(tag)
-    for match in _ATTRIBUTE.finditer(hidden):
-        name, value = match[1].lower(), match[2] or ""
+    for name, match in _read_attributes(tag).items():
         tags = _TRANSLATED_IN.get(name)
-        is_translated = name in _TRANSLATED or (tags and tags.match(hidden))
-        if is_translated and has_letters(value):
+        is_translated = name in _TRANSLATED or (tags and tags.match(match.string))
+        if is_translated and has_letters(match[2]):
             begin, end = match.span(2)
-            if value[0] in _QUOTES:
+            if match[2][0] in _QUOTES:
                 begin, end = begin + 1, end - 1
             yield _read(token, tag, begin, end)
+
+
+def _read_attributes(tag: str) -> dict[str, re.Match[str]]:
+    """Return the attributes of a start tag that have a value, by their names in lower case.
+
+    The first one of a name wins, as in HTML. Template code in them is hidden.
+    """
+    attributes: dict[str, re.Match[str]] = {}
+    for match in _ATTRIBUTE.finditer(hide_templates(tag)):
+        if match[2]:
+            attributes.setdefault(match[1].lower(), match)
+    return attributes
 
 
 def _read(token: int, tag: str, begin: int, end: int) -> Attribute:
@@ -104,15 +114,13 @@ def name_language(tag: str, options: DocumentOptions) -> str:
     values = {"lang": language, "xml:lang": language, "dir": direction}
     if _META.match(tag):
         values = {"content": language.replace("-", "_") if "og:locale" in tag else language}
-    hidden = hide_templates(tag)
-    attributes = [match for match in _ATTRIBUTE.finditer(hidden) if match[2]]
-    names = [match[1].lower() for match in attributes]
-    for name, match in reversed(list(zip(names, attributes, strict=True))):
+    attributes = _read_attributes(tag)
+    for name, match in reversed(attributes.items()):
         begin, end = match.span(2)
         is_changed = name in values and match[2].strip("\"'").lower() != values[name].lower()
-        if is_changed and tag[begin:end] == hidden[begin:end]:
+        if is_changed and tag[begin:end] == match[2]:
             tag = f'{tag[:begin]}"{values[name]}"{tag[end:]}'
-    if _HTML.match(tag) and direction == "rtl" and "dir" not in names:
+    if _HTML.match(tag) and direction == "rtl" and "dir" not in attributes:
         begin = len("<html")
         tag = f'{tag[:begin]} dir="rtl"{tag[begin:]}'
     return tag
@@ -123,6 +131,6 @@ def _read_language(tag: str) -> str:
     names = ("content",) if _META.match(tag) else ("lang", "xml:lang")
     if not any(name in tag.lower() for name in names):
         return ""
-    matches = (match for match in _ATTRIBUTE.finditer(hide_templates(tag)) if match[2])
-    values = (match[2].strip("\"'") for match in matches if match[1].lower() in names)
+    attributes = _read_attributes(tag)
+    values = (attributes[name][2].strip("\"'") for name in names if name in attributes)
     return next((value for value in values if _LANGUAGE.fullmatch(value)), "")

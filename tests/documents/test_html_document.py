@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -455,6 +456,22 @@ def test_pages_stay_well_nested_whatever_the_alignment(data: st.DataObject) -> N
         text, words = data.draw(translations(segment))
         filled.append(project_marks(segment, text, words))
     assert sorted(_Tags(document.fill(filled).decode()).tags) == sorted(_Tags(page).tags)
+
+
+def test_hostile_tags_take_linear_time() -> None:
+    begin = time.process_time()
+    assert read("<p>" + "<sup>" * 10_000 + "a" + "</sup>" * 10_000).segments[0].text == "a"
+    inputs = "<input " + "value=a " * 20_000 + "type=submit>"
+    assert [segment.text for segment in read(inputs).segments] == ["a"]
+    assert time.process_time() - begin < 5
+
+
+def test_the_first_attribute_of_a_name_wins() -> None:
+    page = '<p lang=es title=Hola LANG=fr title="Sí">Hola'
+    document = extract(page.encode(), "html", DocumentOptions("es", "en"))
+    assert [segment.text for segment in document.segments] == ["Hola", "Hola"]
+    filled = document.fill([MarkedText("Hello"), MarkedText("Hello")]).decode()
+    assert filled == '<p lang="en" title="Hello" LANG=fr title="Sí">Hello'
 
 
 def test_any_depth_is_read() -> None:
