@@ -5,6 +5,7 @@ The page is not rebuilt: only translated texts and attributes change, every othe
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -49,9 +50,17 @@ _CHARSET = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)""",
     re.IGNORECASE,
 )
-# Pages that name these are in windows-1252 (WHATWG Encoding Standard, section 4.2).
-_LATIN_1 = frozenset("ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 latin-1 l1".split())
-_NOT_IN_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+# What browsers read in place of these encodings, by their names in Python (WHATWG Encoding
+# Standard, section 4.2).
+_SUPERSETS = {
+    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
+    "big5": "big5hkscs",
+    "euc_kr": "cp949",
+    "gb2312": "gbk",
+    "iso8859-9": "cp1254",
+    **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
+    "shift_jis": "cp932",
+}
 _HEAD = 2048  # bytes in which a page names its encoding
 _NUMBER = re.compile(r"[\[(]?\d+(?:[,;–-]\d+)*[\])]?")
 _MAX_TOKENS = 8  # of the number of a note, tags included
@@ -345,12 +354,22 @@ def extract(data: bytes, options: DocumentOptions) -> HtmlDocument:
     Raises:
         UserError: it is not in the encoding that it names, or UTF-8 if it names none.
     """
-    match = _CHARSET.search(data[:_HEAD])
-    encoding = (match[1] or match[2]).decode("ascii").lower() if match else "utf-8"
-    if encoding.startswith(("utf-16", "utf-32")):  # which could not have been read so far
-        encoding = "utf-8"
-    is_html = match is not None and match[1] is not None  # and not XML
-    if is_html and encoding in _LATIN_1 and not _NOT_IN_WINDOWS.search(data):
-        encoding = "cp1252"
-    page, encoding = decode(data, options.encoding or encoding)
+    page, encoding = decode(data, options.encoding or _find_encoding(data))
     return HtmlDocument(page, encoding, options)
+
+
+def _find_encoding(data: bytes) -> str:
+    """Return the encoding that a page names, or a superset that gives its bytes back."""
+    match = _CHARSET.search(data[:_HEAD])
+    name = (match[1] or match[2]).decode("ascii").lower() if match else "utf-8"
+    if name.startswith(("utf-16", "utf-32")):  # which could not have been read so far
+        return "utf-8"
+    if match is None or match[2]:  # XML means what it says
+        return name
+    try:
+        name = codecs.lookup(name.removeprefix("x-")).name
+        superset = _SUPERSETS[name]
+        is_superset = data.decode(superset).encode(superset) == data
+    except (LookupError, UnicodeError):
+        return name
+    return superset if is_superset else name

@@ -412,6 +412,36 @@ def test_other_encodings_are_read_and_written() -> None:
             extract(damaged, "html", DocumentOptions())
 
 
+@pytest.mark.parametrize(
+    ("named", "text", "encoding"),
+    [
+        ("Shift_JIS", "①あ", "cp932"),
+        ("x-sjis", "①あ", "cp932"),
+        ("gb2312", "朱镕基", "gbk"),
+        ("euc-kr", "뷁", "cp949"),
+        ("ks_c_5601-1987", "뷁", "cp949"),
+        ("big5", "裏", "big5hkscs"),
+        ("iso-8859-9", "“ış”", "cp1254"),
+        ("tis-620", "“ไทย”", "cp874"),
+    ],
+)
+def test_pages_are_read_in_the_supersets_that_browsers_read(
+    named: str, text: str, encoding: str
+) -> None:
+    page = f'<meta charset="{named}"><p>{text}</p>'
+    document = extract(page.encode(encoding), "html", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [text]
+    assert copy(document) == page.encode(encoding)
+    expected = page.replace(text, "Sí &#127881;").encode(encoding, "xmlcharrefreplace")
+    assert document.fill([MarkedText("Sí 🎉")]) == expected
+
+
+def test_a_superset_that_would_change_bytes_is_not_used() -> None:
+    page = b'<meta charset="shift_jis"><p>\x82\xa0\xfa\x54</p>'  # cp932 writes 0x81ca
+    with pytest.raises(UserError, match="not SHIFT_JIS"):
+        extract(page, "html", DocumentOptions())
+
+
 PIECES = ("<b>", "<i>", "<a>", "/", "hola ", "casa", "<br>", "<img>", "<code>x</code>", "<p>")
 
 
