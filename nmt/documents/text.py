@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.text.marked import MarkedText, mark_plain, splice
+from nmt.text.scripts import join_sentences
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -19,9 +20,13 @@ _RULE = re.compile(r"[-–—=_~*#+.]{2,}|\|[-:| ]+\|")
 _MARK = re.compile(
     r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
 )
-_FIRST_WORD = re.compile(r"\S+")
+# Signs of Chinese and Japanese: each takes two columns, and a line may end after any of them.
+_WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
+_WIDE_SIGN = re.compile(f"[{_WIDE}]")
+# Two count as a word: no line begins with a mark, or with some of the letters.
+_FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{_WIDE}]{{1,2}}[^\w\s]*|[^\s{_WIDE}]*)")
 _SPACES = re.compile(r"\s+")  # a tab stays: it separates columns
-_NARROWEST = 40  # characters: text is wrapped at this width or a larger one
+_NARROWEST = 40  # columns: text is wrapped at this width or a larger one
 
 
 class TextDocument(Document):
@@ -35,7 +40,7 @@ class TextDocument(Document):
     def _read(self, begin: int, end: int) -> MarkedText:
         first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
-        joined = " ".join(line.strip() for line in lines)
+        joined = join_sentences(line.strip() for line in lines)
         return mark_plain(_SPACES.sub(lambda match: "\t" * match[0].count("\t") or " ", joined))
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
@@ -58,14 +63,14 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
     for line_begin, begin, end in _find_blocks(text):
         lines = [match.span() for match in _LINE.finditer(text, line_begin, end) if match[0]]
         contents = [text[first:last].rstrip() for first, last in lines]
-        # A line of one long word, such as an address, cannot be wrapped.
-        wrapped = [line for line in contents if " " in line[_measure_indent(line) :]]
-        width = max([_NARROWEST, *map(len, wrapped)])
+        wrapped = filter(_can_wrap, contents)
+        width = max([_NARROWEST, *map(_measure_width, wrapped)])
         start = begin
         for line, following, (first, _) in zip(contents, contents[1:], lines[1:], strict=False):
             indent = _measure_indent(following)
             word = _FIRST_WORD.match(following, indent)
-            has_room = word is not None and len(line) + 1 + len(word[0]) <= width
+            longer = join_sentences((line, word[0])) if word else line
+            has_room = _measure_width(longer) <= width
             if has_room and not following[indent].islower():
                 yield start, start + len(text[start:first].rstrip())
                 start = first + indent
@@ -99,6 +104,17 @@ def _find_blocks(text: str) -> Iterator[tuple[int, int, int]]:
 def _measure_indent(line: str) -> int:
     match = _INDENT.match(line)
     return match.end() if match else 0
+
+
+def _can_wrap(line: str) -> bool:
+    """Whether a line is not one long word, such as an address."""
+    return " " in line[_measure_indent(line) :] or _WIDE_SIGN.search(line) is not None
+
+
+def _measure_width(line: str) -> int:
+    """Return the columns that a line takes; in Chinese and Japanese, marks are wide, too."""
+    wide = sum(not sign.isascii() for sign in line) if _WIDE_SIGN.search(line) else 0
+    return len(line) + wide
 
 
 def extract(data: bytes, options: DocumentOptions) -> TextDocument:

@@ -65,6 +65,20 @@ def test_lines_that_end_early_end_a_paragraph(text: str, paragraphs: list[str]) 
     assert [segment.text for segment in document.segments] == paragraphs
 
 
+@pytest.mark.parametrize("width", [20, 24, 33])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "我昨天和朋友们一起去了北京的一家很有名的饭馆，吃了“烤鸭”——味道很好，价格也不贵。",
+        "昨日は友達と京都へ行って、「サーバー」の話をしました。とても楽しい時間を過ごしました。",
+    ],
+)
+def test_wrapped_texts_without_spaces_stay_together(sentence: str, width: int) -> None:
+    text = "\n".join(textwrap.wrap(sentence, width))
+    document = extract(f"{text}\n\n{sentence[:4]}\n田中太郎\n".encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [sentence, sentence[:4], "田中太郎"]
+
+
 def test_quotations_rules_and_dialogues_stay_apart() -> None:
     text = """Hola
 > uno
