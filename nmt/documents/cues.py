@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from nmt.documents.html_tokens import unescape
 from nmt.text.final_marks import FINAL_MARKS
 from nmt.text.marked import Mark, MarkedText, MarkedTextBuilder, walk
+from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
 
 _LINE_LENGTH = 42  # characters that a viewer reads in one line
 _COMFORT = 6  # characters by which a break may move to come after punctuation
@@ -63,7 +64,7 @@ class Cue:
 @dataclass
 class _Token:
     kind: Literal["text", "open", "close", "point", "line", "break", "cue", "merged"]
-    raw: str = ""  # characters of a tag
+    raw: str = ""  # characters of a tag or text; white space before a line or cue
     pair: int = -1  # index of the tag that closes or opens the element
 
 
@@ -111,14 +112,19 @@ class CueGroup:
     def _tokenize(self) -> list[_Token]:
         """Return the tokens of all cues; equal elements at both sides of a break are one."""
         tokens: list[_Token] = []
+        before = ""  # the last line with text
         for number, cue in enumerate(self.cues):
-            if number:
-                tokens.append(_Token("cue"))
             first = len(tokens)
             for line, is_break in zip(cue.lines, [None, *cue.ends], strict=True):
+                text = self.tag.sub("", line).strip()
+                is_joined = before and text and not needs_space(before, text, UNKNOWN_LANGUAGE)
+                space = "" if is_joined else " "
                 if is_break is not None:
-                    tokens.append(_Token("break" if is_break else "line"))
+                    tokens.append(_Token("break" if is_break else "line", space))
+                elif number:
+                    tokens.append(_Token("cue", space))
                 tokens += self._tokenize_line(line)
+                before = text or before
             _pair_tags(tokens, first)
         for index, token in enumerate(tokens):
             if token.kind in ("line", "break", "cue"):
@@ -143,17 +149,17 @@ class CueGroup:
         """Return the marked text, and note what its marks stand for."""
         builder = MarkedTextBuilder()
         cue = 0
-        needs_space = has_text = False
+        has_space = has_text = False  # white space to write, text before it
         for token in tokens:
-            text = _SPACES.sub(" ", token.raw) if token.kind == "text" else ""
-            needs_space |= token.kind in ("line", "cue") or text.startswith(" ")
-            is_space_due = needs_space and has_text and token.kind not in ("close", "line", "break")
+            text = _SPACES.sub(" ", token.raw) if token.kind in ("text", "line", "cue") else ""
+            has_space |= text.startswith(" ")
+            is_space_due = has_space and has_text and token.kind not in ("close", "line", "break")
             if is_space_due and (text.strip(" ") or token.kind != "text"):
                 builder.add_text(" ")
-                needs_space = has_text = False
+                has_space = has_text = False
             if token.kind == "text" and text.strip(" "):
                 builder.add_text(text.strip(" "))
-                needs_space, has_text = text.endswith(" "), True
+                has_space, has_text = text.endswith(" "), True
             elif token.kind == "open":
                 builder.open()
                 self._contents.append(_Content(cue, "tag", token.raw, tokens[token.pair].raw))
@@ -165,7 +171,7 @@ class CueGroup:
             elif token.kind == "break":
                 builder.add_kept(breaks_line=True)
                 self._contents.append(_Content(cue, "break", "\n"))
-                needs_space = has_text = False
+                has_space = has_text = False
             elif token.kind == "cue":
                 cue += 1
                 builder.add_empty()

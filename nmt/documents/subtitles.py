@@ -47,6 +47,7 @@ _VOICE = re.compile(r"<v[.\s][^<>\r\n]*>")
 
 _CLOSING = "\"'”’»)]」』"
 _END_MARKS = tuple(ALL_STOPS)
+_CONTINUED = (*_END_MARKS, *",;，、；،؛")  # the stop of an abbreviation, commas and semicolons
 _NEW_TURN = re.compile(r"[-–—](?![-\d])|[(\[♪♫#]")
 _LYRIC_END = tuple("♪♫#")
 _REMARK = re.compile(r"[(\[].*[)\]]\s*\Z", re.DOTALL)  # (door slams)
@@ -162,7 +163,7 @@ class _Boundaries(NamedTuple):
         return bool(after) and (
             after[0].islower()
             or after[0].isdecimal()
-            or before.rstrip(_CLOSING).endswith((*_END_MARKS, ",", ";"))  # an abbreviation
+            or before.rstrip(_CLOSING).endswith(_CONTINUED)
             or (last_word.isalpha() and last_word.islower() and len(last_word) <= 4)
         )
 

@@ -179,6 +179,8 @@ def test_tags_are_marks() -> None:
         ("Tengo", "3 gatos."),
         ("<i>Vivo en una</i>", "<i>casa.</i>"),
         ("Vivo", "en", "una", "casa."),
+        ("我到家的时候，", "他已经走了。"),
+        ("عندما وصلت إلى البيت،", "كان قد غادر."),
     ],
 )
 def test_sentence_over_several_cues_is_one_segment(texts: tuple[str, ...]) -> None:
@@ -252,6 +254,14 @@ def test_lines_of_a_sentence_are_joined_and_broken_again() -> None:
     assert translate(text, to="I went out to buy some bread, and I met her there.") == [
         "I went out to buy some bread,\nand I met her there."
     ]
+
+
+def test_lines_without_spaces_are_joined_without_one() -> None:
+    assert segments("今日はとても\nいい天気です。") == ["今日はとてもいい天気です。"]
+    assert segments("<i>我到家的</i>\n<i>时候，</i>", "<b>他</b>已经走了。") == [
+        "我到家的时候，他已经走了。"
+    ]
+    assert segments("私は 駅で\nJohn Smith に\n会った。") == ["私は 駅でJohn Smith に会った。"]
 
 
 def test_sentences_of_lines_stay_on_their_lines() -> None:
