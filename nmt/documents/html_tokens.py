@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from nmt.text.scripts import UNSPACED
+
 # Elements inside of a sentence; all others, unknown ones included, end it.
 INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite del dfn em font i ins label mark nobr q rb rt ruby s small
@@ -45,6 +47,8 @@ _VALUE = re.compile(
 )
 SPACE = " \t\n\r\f"
 _SPACES = re.compile(f"[{SPACE}]+")
+# A line break that browsers leave out: scripts without spaces are on both sides (CSS Text, 4.1.3).
+UNSPACED_BREAK = re.compile(rf"(?<={UNSPACED})[ \t\f]*+[\r\n][{SPACE}]*+(?={UNSPACED})")
 _NO_LINE_BREAK = re.compile("[^\n]")
 # `HTMLParser` stops at these, though browsers read l&#39eau, and fails at thousands of digits.
 _BAD_REFERENCE = re.compile("&#(?!(?:[0-9]{1,7}|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")
@@ -66,7 +70,7 @@ def unescape(text: str) -> str:
 
 def collapse(source: str) -> str:
     """Return the text of source, with one space in place of white space."""
-    return _SPACES.sub(" ", unescape(source))
+    return _SPACES.sub(" ", UNSPACED_BREAK.sub("", unescape(source)))
 
 
 class Token(NamedTuple):

@@ -14,6 +14,8 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from nmt.documents.html_tokens import UNSPACED_BREAK
+
 Item = tuple[str, str]  # what a token means: its type, and its text or source
 TEXTS = frozenset(("text", "text_special", "softbreak"))
 SOURCES = frozenset(("code_inline", "html_inline", "image", "kept", "empty"))
@@ -88,6 +90,7 @@ class MarkdownParser:
             ("escape", rules_inline.escape),
         ):
             inline.at(name, _with_span(rule))
+        inline.at("newline", _read_newline)
         inline.at("link", _read_link)
         inline.before("backticks", "extension", _with_span(_read_extension))
         inline.before("backticks", "styled", _read_styled)
@@ -128,7 +131,7 @@ def describe(tokens: Iterable[Token], content: str) -> list[Item]:
 
 def read_text(token: Token) -> str:
     """Return the text of a token of `TEXTS`."""
-    return " " if token.type == "softbreak" else collapse(token.content)
+    return collapse(token.content)
 
 
 def join_texts(items: Iterable[Item]) -> list[Item]:
@@ -318,6 +321,15 @@ def _with_span(rule: _InlineRule) -> _InlineRule:
         return is_match
 
     return read
+
+
+def _read_newline(state: StateInline, silent: bool) -> bool:
+    """Read a line break; as text, it is a space, or nothing in scripts without spaces."""
+    begin = state.pos
+    is_match = rules_inline.newline(state, silent)
+    if is_match and not silent:
+        state.tokens[-1].content = "" if UNSPACED_BREAK.match(state.src, begin) else " "
+    return is_match
 
 
 def _read_link(state: StateInline, silent: bool) -> bool:

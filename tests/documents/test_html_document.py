@@ -317,6 +317,15 @@ def test_white_space_that_divides_words_is_text() -> None:
         assert [segment.text for segment in read(page).segments] == ["Uno dos"]
 
 
+def test_line_breaks_in_scripts_without_spaces_are_no_spaces() -> None:
+    page = "<p title='今日は\nいい'>今日は \n\t<b>とても\r\n  いい</b>天気 です。\nSí\n</p>"
+    assert [segment.text for segment in read(page).segments] == [
+        "今日はいい",
+        "今日は とてもいい天気 です。 Sí",
+    ]
+    assert copy(read(page)) == page.encode()
+
+
 def test_white_space_around_a_text_stays() -> None:
     page = (
         "<div>\n    Hola\n\t<p>\r\n  &iquest;Qu&eacute;\n  tal?\r\n</p>\n  <b>Uno</b> dos\n</div>"

@@ -374,6 +374,16 @@ t5 `
     )
 
 
+def test_line_breaks_in_scripts_without_spaces_are_no_spaces() -> None:
+    source = "> 今日は\n> いい天気 です。\n> ![とても\n> いい](a)\n> Sí\n> no\n"
+    document = read(source)
+    assert [segment.text for segment in document.segments] == [
+        "今日はいい天気 です。 Sí no",
+        "とてもいい",
+    ]
+    assert copy(document) == source.encode()
+
+
 def test_the_space_beside_a_linked_picture_stays() -> None:
     document = read("Y [![*a*](b)](c) hoy, [![*d*](e)](f).")
     [segment] = document.segments
