@@ -13,11 +13,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from nmt.errors import read_backend
 from nmt.startup.interrupts import end_on_interrupts, is_command
 from nmt.startup.memory import share_gpu_memory
 
 if is_command():
     end_on_interrupts()
+    # Commands read this variable alone, whatever backend Keras's own file, keras.json, names.
+    os.environ["KERAS_BACKEND"] = read_backend()
 # TensorFlow's start-up notes are not about this program; set the variable to see them.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 share_gpu_memory()  # here, for every command and for the library

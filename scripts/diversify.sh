@@ -37,7 +37,7 @@ translate() { # translate KIND RUN COLUMN
   cut -f "$3" "$pairs" >"$folder/$1.txt"
   [[ ! -e "$table" ]] || resume=(--resume)
   "$python" -m nmt.synthesize --kind "$1" --run "$folder/$2/latest" \
-    --file "$folder/$1.txt" --output "$table" --beam 4 "${resume[@]}"
+    --file "$folder/$1.txt" --output "$table" --beam 4 ${resume[@]+"${resume[@]}"} # bash 3.2 takes an empty array for unset
   touch "$table.done"
 }
 

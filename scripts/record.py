@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import re
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from nmt.data.corpus import load_corpus
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.resuming import compose_config
+from nmt.startup.devices import cores
 from nmt.startup.nvidia import nvidia_driver
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +61,10 @@ def main() -> None:
     overrides = TRACKS[arguments.track] + (archive if TRACKS[arguments.track] else [])
     runs_dir = ROOT / "runs" / f"record_{arguments.track}"
     origin = describe_machine(), git("describe", "--always", "--dirty")
-    trials = [train([*overrides, f"seed={seed}"], runs_dir) for seed in arguments.seeds]
+    trials = []
+    for seed in arguments.seeds:
+        trials.append(train([*overrides, f"seed={seed}"], runs_dir))
+        print(f"seed {seed}:\n{format_row(arguments.track, trials[-1:], origin)}")
     print(f"\n{format_row(arguments.track, trials, origin)}")
     if arguments.track == "default":
         with TemporaryDirectory() as folder:
@@ -125,12 +129,18 @@ def format_row(track: str, trials: Sequence[Trial], origin: tuple[str, str]) -> 
         f"{sum(array.size for array in weights.values()) / 1e6:.1f} million",
         format_range([f"{count:,}" for count in sorted(updates)]),
         format_range([f"{count:.1f}" for count in sorted(minutes)]),
-        f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20:.1f} GiB",
+        f"{read_peak_memory():.1f} GiB",
         *origin,
         f"{datetime.now(UTC):%Y-%m-%d}",
         f"`{command}`",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def read_peak_memory() -> float:
+    """Return the largest memory of any child process so far, in GiB."""
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return peak / (2**30 if sys.platform == "darwin" else 2**20)  # macOS counts bytes, Linux KiB
 
 
 def format_range(values: Sequence[str]) -> str:
@@ -152,13 +162,16 @@ def format_score(values: Sequence[float]) -> str:
 
 def describe_machine() -> str:
     """Return the GPU, if any, the processor, and how many cores this process may use."""
-    printed = subprocess.run(["lscpu"], check=True, capture_output=True, text=True).stdout
+    printed = ""
+    if shutil.which("lscpu"):  # only on Linux
+        printed = subprocess.run(["lscpu"], check=True, capture_output=True, text=True).stdout
     model = re.search(r"^Model name: +(.+)", printed, re.MULTILINE)
     instructions = "AVX-512" if "avx512f" in printed else "AVX2"
     name = model[1] if model else platform.processor()
     driver = nvidia_driver()
     gpu = f"{driver.models[0]}, " if driver else ""
-    return f"{gpu}{len(os.sched_getaffinity(0))} cores, {name} ({instructions})"
+    suffix = f" ({instructions})" if printed else ""
+    return f"{gpu}{cores()} cores, {name}{suffix}"
 
 
 def git(*arguments: str) -> str:

@@ -14,6 +14,11 @@ fits() {
     >/dev/null 2>&1
 }
 
+has_environment() { # no pip: its creation was interrupted, or another tool made it
+  [[ -x "$venv/bin/python" ]] && fits "$venv/bin/python" \
+    && "$venv/bin/python" -c 'import pip' >/dev/null 2>&1
+}
+
 find_python() {
   local candidate candidates=(python3.13 python3.12 python3.11 python3 python)
   [[ -z "${NMT_PYTHON:-}" ]] || candidates=("$NMT_PYTHON")
@@ -42,14 +47,14 @@ for name in $(printf '%s\n' ${NMT_EXTRAS//,/ } $(cat "$installed" 2>/dev/null) |
 done
 
 want="$(cat "${locks[@]}" "$root/pyproject.toml" | cksum) $root"
-if [[ -f "$stamp" && "$(cat "$stamp")" == "$want" ]]; then
+if [[ -f "$stamp" && "$(cat "$stamp")" == "$want" && -x "$venv/bin/python" ]]; then
   exit 0
 fi
 
 if [[ -f "$stamp" && "$(cat "$stamp")" != *" $root" ]]; then
   rm -rf "$venv" # the checkout was moved, but scripts in .venv name the old place
 fi
-if [[ ! -x "$venv/bin/python" ]] || ! fits "$venv/bin/python"; then
+if ! has_environment; then
   python="$(find_python)"
   echo "setup: creating $venv with $("$python" --version)" >&2
   rm -rf "$venv"

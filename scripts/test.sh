@@ -26,8 +26,8 @@ export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false $cheap ${XLA_FLAGS:-}"
 "$bin/mypy" nmt scripts data tests/robustness tests/fuzz &
 types=$!
 # JAX first: that run is short.
-mapfile -t on_every_backend < <(grep -rl --include='test_*.py' 'mark\.backend' tests)
+on_every_backend=($(grep -rl --include='test_*.py' 'mark\.backend' tests))
 KERAS_BACKEND=jax "$bin/python" -m pytest -q -n 2 \
   --dist loadgroup -m "$which" "${on_every_backend[@]}"
 wait "$types"
-"$bin/python" -m pytest -q -n 2 --dist loadgroup "${all[@]}" "$@"
+"$bin/python" -m pytest -q -n 2 --dist loadgroup ${all[@]+"${all[@]}"} "$@" # bash 3.2 takes an empty array for unset

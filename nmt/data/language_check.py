@@ -57,11 +57,15 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
     expected = tuple(map(find_code, tags))
     which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
     skip = "(data.check_languages=false skips this check)"
+    kinds = {each.kind for each in config.sources.values()}
+    added = ""  # how to leave out the embedded corpus, which an experiment may have added
+    if source.kind == "phrasebook" and kinds - {"phrasebook", PATTERNS}:
+        added = f"leave it out with '~data.sources.{name}'"
     if actual == expected[::-1] and not are_similar(*expected):
         source_side, target_side = map(describe_language, expected[::-1])
         raise UserError(
             f"{which}: the source side is {source_side} and the target side {target_side}: "
-            f"{_advise_on_order(source, name, actual)} {skip}"
+            f"{added or _advise_on_order(source, name, actual)} {skip}"
         )
     wrong = [
         (f"data.{side}_language", tag, language)
@@ -75,12 +79,12 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
             f"{key}={tag}, but that side is {describe_language(language)}"
             for key, tag, language in wrong
         )
-        remedy = "set " + " ".join(f"{key}={language}" for key, _, language in wrong)
-        kinds = {each.kind for each in config.sources.values()}
-        if source.kind == "phrasebook" and kinds - {"phrasebook", PATTERNS}:
-            remedy = f"leave it out with '~data.sources.{name}'"  # an experiment may have added it
+        if added:
+            remedy = added
         elif actual[0] == actual[1] or actual[0] == expected[1] or actual[1] == expected[0]:
             remedy = "set the files or columns of the two languages"
+        else:
+            remedy = "set " + " ".join(f"{key}={language}" for key, _, language in wrong)
         raise UserError(f"{which}: {faults}: {remedy} {skip}")
 
 

@@ -25,7 +25,7 @@ over the less informative speeds, which are measured afterwards if there is time
 measure the rest. Exit status: 0, 1 if anything failed, 2 without a GPU.
 
 On a machine without network, TensorFlow or an installed environment, you need the checkout, Python
-with JAX, NumPy, matplotlib, Pillow, PyYAML, rich, sacrebleu, safetensors, sentencepiece and
+with JAX, NumPy, matplotlib, Pillow, PyYAML, rich, sacrebleu, safetensors, scipy, sentencepiece and
 tensorboard, and a folder that a machine with the environment and with network prepares:
 
     bash scripts/gpu/gpu_check.sh --prepare FOLDER --python 3.12 --archive /path/to/spa-eng.zip

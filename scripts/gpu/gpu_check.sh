@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measure every GPU figure of the project in under ten minutes: bash scripts/gpu/gpu_check.sh --help
-# NMT_PYTHON names the interpreter to use (default: the environment's, else python3).
+# GPU_CHECK_PYTHON names the interpreter to use (default: the environment's, else python3).
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-python="${NMT_PYTHON:-$root/.venv/bin/python}"
+python="${GPU_CHECK_PYTHON:-$root/.venv/bin/python}"
 if ! command -v "$python" >/dev/null; then
   python=python3
 fi

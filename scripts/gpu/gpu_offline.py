@@ -22,7 +22,7 @@ ARCHIVE = "spa-eng-cd7b240980a01dc3.zip"  # the name that `data=tatoeba` gives i
 # Requirements of nmt that the GPU machine has, or that training on JAX does without.
 PRESENT = {
     *("ctranslate2", "matplotlib", "numpy", "pillow", "pyyaml", "rich", "sacrebleu", "safetensors"),
-    *("sentencepiece", "tensorboard", "tensorflow", "tensorflow-text"),
+    *("scipy", "sentencepiece", "tensorboard", "tensorflow", "tensorflow-text"),
 }
 INDIRECT = ("namex", "omegaconf", "optree")  # required by Keras and Hydra
 SOURCES = ("antlr4-python3-runtime",)  # published without a wheel

@@ -158,6 +158,10 @@ def test_the_embedded_corpus_beside_a_corpus_of_other_languages_is_left_out(tmp_
     )
     load_corpus(configure({"pairs": pairs}, **changes), cache_dir=tmp_path)
     assert f"{fault}set data.source_language=es (" in refuse({"written": written})
+    changes = {"source_language": "en", "target_language": "es", "check_languages": True}
+    advice = refuse({"written": written, "pairs": pairs})  # swapped
+    assert "leave it out with '~data.sources.written' (" in advice
+    assert "set data.reverse=true" in refuse({"written": written})
 
 
 @pytest.mark.parametrize(

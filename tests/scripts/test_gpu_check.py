@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 
 def check_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the script as a user does, with the interpreter of the tests."""
-    more = {"NMT_PYTHON": sys.executable, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    more = {"GPU_CHECK_PYTHON": sys.executable, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     return subprocess.run(
         ["bash", str(ROOT / "scripts" / "gpu" / "gpu_check.sh"), *map(str, arguments)],
         capture_output=True,
@@ -509,7 +509,7 @@ def test_the_shell_script_finds_a_python(tmp_path: Path) -> None:
     scripts.mkdir(parents=True)
     shutil.copy(ROOT / "scripts" / "gpu" / "gpu_check.sh", scripts)
     (scripts / "gpu_check.py").write_text("import sys; print(*sys.argv[1:], sep='|')\n")
-    environment = {key: value for key, value in os.environ.items() if key != "NMT_PYTHON"}
+    environment = {key: value for key, value in os.environ.items() if key != "GPU_CHECK_PYTHON"}
     done = subprocess.run(
         ["bash", str(scripts / "gpu_check.sh"), "--out", "a folder"],
         capture_output=True,

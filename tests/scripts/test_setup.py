@@ -110,6 +110,20 @@ def test_an_interrupted_install_is_tried_again(checkout: Checkout) -> None:
     assert checkout.installs("gpu") == ["requirements.lock", "requirements-gpu.lock"]
 
 
+def test_an_environment_that_cannot_be_used_is_made_anew(checkout: Checkout) -> None:
+    all_locks = ["requirements.lock"]
+    assert checkout.installs() == all_locks
+    python = checkout.root / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to(checkout.root / "removed")  # the interpreter was upgraded away
+    assert checkout.installs() == all_locks
+    assert checkout.installs() is None
+    (checkout.root / ".venv" / ".locked").unlink()
+    python.write_text(PYTHON.replace("esac", '  "-c import pip") exit 1 ;;\nesac'))
+    assert checkout.installs() == all_locks
+    assert python.read_text() == PYTHON
+
+
 def test_a_checkout_that_was_moved_gets_a_new_environment(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()

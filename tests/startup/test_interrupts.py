@@ -84,6 +84,19 @@ def test_the_library_leaves_hooks_alone(tmp_path: Path) -> None:
     assert run("-c", program, folder=tmp_path).returncode == 0
 
 
+def test_commands_choose_their_backend_whatever_keras_is_configured_to(tmp_path: Path) -> None:
+    program = """
+import os, sys
+sys.argv = [PROGRAM]
+os.environ.pop("KERAS_BACKEND", None)
+import nmt
+print(os.environ.get("KERAS_BACKEND"))
+"""
+    for name, expected in (("/bin/nmt-train", "tensorflow"), ("program.py", "None")):
+        ended = run("-c", program.replace("PROGRAM", repr(name)), folder=tmp_path)
+        assert ended.stdout == f"{expected}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [(["-m"], True), (["/bin/nmt-train"], True), (["program.py"], False), ([], False)],
