@@ -92,7 +92,7 @@ ROOMS = {
     | {"analysis.explaining"},
     "arguments": {"config", "data", "documents", "errors"},
     # the library's face: `Translator`, `fit` and `explain`
-    "nmt": {"analysis.explaining", "inference", "startup", "training"},
+    "nmt": {"analysis.explaining", "errors", "inference", "startup", "training"},
 }
 
 COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert"} | {

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nmt.data.languages import describe_language
-from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
-from nmt.text.spans import find_spans
+from nmt.text.scripts import PLAIN_WORD, UNKNOWN_LANGUAGE, primary_subtag
+from nmt.text.spans import make_kept_test
 
 if TYPE_CHECKING:  # loads NumPy
     from nmt.inference.segmenting import Segmenter
 
+_WORD = re.compile(PLAIN_WORD)
+_RARE = 3  # occurrences: words of another language, in a few sources, have fewer
+_MIN_KNOWN = 1000  # words of the sources; with fewer, rare ones cannot be told
 _MIN_WORDS = 4  # rare ones: fewer may be names
 _ENOUGH = 10_000  # words, after which no more are counted
 
@@ -25,7 +29,8 @@ class RareWords:
     """
 
     def __init__(self, segmenter: Segmenter) -> None:
-        self._words = segmenter.words
+        counts = segmenter.words.counts if segmenter.words is not None else {}
+        self._counts = counts if len(counts) >= _MIN_KNOWN else {}
         self._language = segmenter.language
         self.rare = 0
         self.total = 0
@@ -37,13 +42,19 @@ class RareWords:
             yield chunk
 
     def add(self, texts: Iterable[str]) -> None:
-        """Count the words of texts, but for those of kept spans."""
+        """Count the words of texts, but for those of kept spans, and of scripts without case.
+
+        Training sources have no counts of the latter.
+        """
         for text in texts:
-            if self._words is None or self.total >= _ENOUGH:
+            if not self._counts or self.total >= _ENOUGH:
                 return
-            rare, total = self._words.count_rare(text, list(find_spans(text)))
-            self.rare += rare
-            self.total += total
+            is_kept = make_kept_test(text)
+            for match in _WORD.finditer(text):
+                word = match[0].lower()
+                if word != word.upper() and not is_kept(*match.span()):
+                    self.total += 1
+                    self.rare += self._counts.get(word, 0) < _RARE
 
     def warn(self) -> None:
         """Print on standard error how many words are rare, if these are at least half of them."""

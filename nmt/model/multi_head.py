@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import keras
 from keras import ops
@@ -269,4 +269,13 @@ class MultiHeadAttention(SizedLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that rebuild the layer."""
-        return super().get_config() | {"seed": self.seed}
+        seed = {"seed": self.seed} if self.standalone else {}
+        return super().get_config() | seed
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Rebuild the layer: part of a model, or standalone, as it was."""
+        if "seed" in config:
+            return cls(**config)
+        sizes, layer_config = AttentionSizes.split_config(config)
+        return cls(sizes, **layer_config)

@@ -138,7 +138,7 @@ class Limits:
             )
         self._check_total(
             count_explanation(tokens, prefix),
-            f"explaining a word after {prefix:,} tokens, of a sentence of {tokens:,}",
+            f"explaining a word in {prefix:,} tokens of the translation of {tokens:,}",
         )
 
     def _check_total(self, work: int, subject: str) -> None:

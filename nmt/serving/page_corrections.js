@@ -47,7 +47,7 @@ class CorrectionField {
     if (sent !== this.shown) return; // another text has been typed meanwhile
     this.sending = null;
     if (error) this.$("correction-state").textContent = `Not saved: ${error}`;
-    else this.finish("Correction saved.", true);
+    else if (this.$("correction").value === correction) this.finish("Correction saved.", true);
   }
 
   // Shows the button from now on.

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command at any time, without a traceback. Imported first: needs no packages."""
+"""Ctrl-C ends a command at any time, without a traceback. Imported early: needs no packages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _DELAY = 0.1  # seconds, in which the callback that was interrupted ends
 def is_command() -> bool:
     """Return whether Python is starting ``python -m nmt.train``, its script or the like."""
     program = sys.argv[0] if sys.argv else ""
-    # Python names a module "-m" until it has found it.
-    return program == "-m" or Path(program).name.startswith("nmt-")
+    if program == "-m":  # the name of a module until Python has found it
+        return any(each.removeprefix("-m").startswith("nmt.") for each in sys.orig_argv)
+    return Path(program).name.startswith("nmt-")
 
 
 def end_on_interrupts() -> None:

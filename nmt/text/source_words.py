@@ -69,7 +69,6 @@ _LONGEST_NAME = 9  # letters of a first name that looks like a word of the langu
 _SIGNS = (*PAIRS, *CLAUSE_MARKS, ELLIPSIS, SLASH, DASH)  # that are counted
 _LEARNED = 2000  # sources with a sign, from which on a model translates it itself
 _MIN_MODELED = 1000  # words; with fewer, spelling and names cannot be judged
-_RARE = 3  # occurrences: words of another language, in a few sources, have fewer
 
 
 class SourceWords:
@@ -207,26 +206,6 @@ class SourceWords:
             if match[0] != "I" or self.counts.get("i", 0) < _LEARNED_NAME  # in English, a word
         )
         return sorted([*names, *(each for each in numerals if not overlaps(*each))])
-
-    def count_rare(self, text: str, spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """Return how many words of a text are rare in the sources, and how many it has.
-
-        Words of scripts without letter case, which are not counted in the sources, are left out.
-        None is rare if the sources have too few words to tell.
-
-        Args:
-            text: any text.
-            spans: characters [begin, end) of its kept spans, whose words do not count.
-        """
-        is_kept = make_overlap_test(spans)
-        words = [
-            word
-            for match in _WORD.finditer(text)
-            if (word := match[0].lower()) != word.upper() and not is_kept(*match.span())
-        ]
-        if len(self.counts) < _MIN_MODELED:
-            return 0, len(words)
-        return sum(self.counts.get(word, 0) < _RARE for word in words), len(words)
 
     def is_mostly_unknown(self, text: str) -> bool:
         """Whether at least half of the words of a text are unknown."""

@@ -59,7 +59,8 @@ def make_trainer(
     planned, stages = _plan_stages(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
     dev = sample_evenly(corpus.dev, config.training.evaluation_sentences)
-    check_stages_end(config.data.stages, dev)
+    if config.training.resume is None:  # a resumed run may have left these stages behind
+        check_stages_end(config.data.stages, dev)
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
     initialize_weights(model, config, folder, tokenizer, stages[0], process_group, console.print)
     step, sized = make_step_within_memory(model, planned, stages, process_group, components)

@@ -56,8 +56,17 @@ def test_other_texts_are_not(text: str, capsys: pytest.CaptureFixture[str]) -> N
     assert read_warning(counted, capsys) == ""
 
 
-def test_without_words_nothing_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    counted = make(None)
+def test_occurrences_of_words_outside_of_kept_spans_are_counted() -> None:
+    counted = make(SourceWords({**WORDS.counts, "casa": 3, "the": 2}))
+    counted.add(["La CASA y the house: https://example.com/the", "12, 3!", "كتاب جديد the"])
+    assert (counted.rare, counted.total) == (4, 6)
+
+
+@pytest.mark.parametrize("words", [None, SourceWords({"casa": 3})])
+def test_without_enough_words_nothing_is_counted(
+    words: SourceWords | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted = make(words)
     assert list(counted.watch([[ENGLISH]])) == [[ENGLISH]]
     assert counted.total == 0
     assert read_warning(counted, capsys) == ""

@@ -85,7 +85,7 @@ def test_a_correction_is_sent_once_and_the_focus_stays(
 ) -> None:
     page = open_page(browser, service)
     held: list[Any] = []
-    page.route(re.compile("/corrections"), held.append)
+    page.route(re.compile("/corrections"), lambda route: held.append(route))
     page.get_by_role("button", name="Correct", exact=True).click()
     save = page.get_by_role("button", name="Save correction")
     save.click()

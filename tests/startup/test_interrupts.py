@@ -98,11 +98,19 @@ print(os.environ.get("KERAS_BACKEND"))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [(["-m"], True), (["/bin/nmt-train"], True), (["program.py"], False), ([], False)],
+    ("program", "original", "expected"),
+    [
+        (["-m"], "python -m nmt.train seed=1", True),
+        (["-m"], "python -mnmt.train", True),
+        (["-m"], "python -m package_with_nmt", False),
+        (["/bin/nmt-train"], "python /bin/nmt-train", True),
+        (["program.py"], "python program.py", False),
+        ([], "python", False),
+    ],
 )
 def test_commands_are_told_from_programs(
-    arguments: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
+    program: list[str], original: str, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.setattr(sys, "argv", program)
+    monkeypatch.setattr(sys, "orig_argv", original.split())
     assert is_command() == expected

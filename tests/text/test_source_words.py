@@ -352,13 +352,3 @@ def test_a_sign_of_many_sources_is_learned() -> None:
     assert SourceWords({}, {"(": 2000}).has_learned("(")
     assert not SourceWords({}, {"(": 1999}).has_learned("(")
     assert not SourceWords({}).has_learned("(")
-
-
-def test_rare_words_are_counted_outside_of_kept_spans() -> None:
-    words = SourceWords({f"w{number}": 5 for number in range(1000)} | {"casa": 3, "the": 2})
-    text = "La CASA y the house: https://example.com/the"
-    assert words.count_rare(text, list(find_spans(text))) == (4, 5)
-    assert words.count_rare(text, ()) == (8, 9)
-    assert words.count_rare("12, 3!", ()) == (0, 0)
-    assert words.count_rare("هذا كتاب جديد في المكتبة the", ()) == (1, 1)
-    assert SourceWords({"casa": 3}).count_rare("the house", ()) == (0, 2)  # too few words to tell

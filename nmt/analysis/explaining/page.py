@@ -152,7 +152,8 @@ def _layers(piece: str, layers: Sequence[LayerReading]) -> str:
         )
         for number, layer in enumerate(layers, start=1)
     ]
-    return _table("What each decoder layer would write", header, rows, numbers={2, 3, 4})
+    caption = f"What each decoder layer would write for {piece}"
+    return _table(caption, header, rows, numbers={2, 3, 4})
 
 
 def _table(
@@ -173,7 +174,7 @@ def _table(
         for row in rows
     ]
     body = "".join(f"<tr>{line}</tr>\n" for line in lines)
-    table = f"<table>\n<caption>{caption}</caption>\n<tr>{head}</tr>\n{body}</table>"
+    table = f"<table>\n<caption>{escape(caption)}</caption>\n<tr>{head}</tr>\n{body}</table>"
     return scrollable(table, caption)
 
 

@@ -54,7 +54,7 @@ def group_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenWord]:
         if is_inner and _continues_word("".join(pieces[index + 1 : index + 2])):
             continue
         begins.append(index)
-    ends = [*begins[1:], len(pieces)]
+    ends = [*begins[1:], len(pieces)] if begins else []
     return [
         TokenWord(_write(tokenizer, ids[begin:end]), begin, end)
         for begin, end in zip(begins, ends, strict=True)

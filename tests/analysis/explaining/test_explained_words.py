@@ -89,6 +89,10 @@ def test_words_share_out_the_tokens(pieces: list[str], expected: list[str]) -> N
     assert (words[0].begin, words[-1].end) == (0, len(pieces))
 
 
+def test_no_tokens_are_no_words() -> None:
+    assert group_tokens(TOKENIZER, []) == []  # type: ignore[arg-type]
+
+
 def test_a_word_is_chosen_in_any_letter_case() -> None:
     words = group_tokens(TOKENIZER, ids("▁I", "▁the", "▁bank", "▁the"))  # type: ignore[arg-type]
     assert choose_word(words, "i") == 0
