@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,8 +183,13 @@ def test_spans_that_a_model_leaves_out_are_counted_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     class Losing:
+        segmenter = SimpleNamespace(words=None, language="es")
+
         def run(self, texts: list[str], request: object) -> list[list[Translation]]:
             return [[Translation(text, 0.0, 0.0, (), tuple(text.split()))] for text in texts]
+
+        def stream(self, chunks: Iterable[list[str]], request: object) -> Iterator[Any]:
+            return (self.run(chunk, request) for chunk in chunks)
 
     for texts, warning in (
         (

@@ -229,7 +229,7 @@ def _split_sources(
         )
         for (name, pair), destination in zip(shared, destinations, strict=True):
             splits[destination].setdefault(name, []).append(pair)
-    else:
+    if all(source.split != "shares" for source in config.sources.values()):
         for name, size in ((DEV, config.dev), (TEST, config.test)):
             if size and not splits[name]:
                 log(f"data.{name}={size:.10g} is ignored: no source has split=shares")

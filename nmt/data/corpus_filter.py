@@ -216,19 +216,20 @@ class CorpusFilter:
         """Reject pairs with a normalized side of a held-out pair, or its group; return others."""
         if not held_out:
             return pairs
-        sources = {self._normalize(pair.source) for pair in held_out}
-        targets = {self._normalize(pair.target) for pair in held_out}
         disjoint: PairsBySource = {}
         for name, source_pairs in pairs.items():
             disjoint[name] = []
             groups = self.groups.get(name, {})
-            held_sources, held_targets = sources, targets
-            if self._config.sources[name].kind == RUN:  # which may have both directions
-                held_sources = held_targets = sources | targets
+            is_run = self._config.sources[name].kind == RUN
+            normalize = self._normalize if is_run else normalized
+            sources = {normalize(pair.source) for pair in held_out}
+            targets = {normalize(pair.target) for pair in held_out}
+            if is_run:  # which may have both directions
+                sources = targets = sources | targets
             for pair in source_pairs:
                 if (
-                    self._normalize(pair.source) in held_sources
-                    or self._normalize(pair.target) in held_targets
+                    normalize(pair.source) in sources
+                    or normalize(pair.target) in targets
                     or not held_groups.isdisjoint(groups.get(pair, ()))
                 ):
                     if name in self._lines_of:  # generated pairs come from no line

@@ -193,7 +193,7 @@ class PreparedBatches(BatchPlan):
             for shard in shards
         ]
         # Earlier versions called it "weighed".
-        self._has_weights: bool = manifest.get("has_weights", manifest.get("weighed", False))
+        self._has_weights = manifest["has_weights" if "has_weights" in manifest else "weighed"]
         self._seed = seed
 
     def locate(self, step: int, shuffle: int = 0) -> tuple[int, np.ndarray]:

@@ -63,7 +63,7 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
             if cells == [_END]:
                 return
             is_header = False
-            if len(record) > 1 and not _is_valid(record, delimiter):
+            if len(record) > 1 and record[-1] != _END and not _is_valid(record, delimiter):
                 yield from ((number + i, (_encode(line),)) for i, line in enumerate(record))
             else:
                 if columns is None and any(map(str.strip, cells)):
@@ -94,9 +94,10 @@ def _keep(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
 
 
 def _is_valid(record: list[str], delimiter: str) -> bool:
-    """Whether lines are one record whose quotes end at delimiters."""
+    """Whether lines are one record whose quotes end at delimiters, or at spaces before them."""
+    spaces = re.compile(rf'" +(?={re.escape(delimiter)}|[\r\n]|\Z)')
     try:
-        next(_read_records(record, delimiter, strict=True))
+        next(_read_records((spaces.sub('"', line) for line in record), delimiter, strict=True))
     except csv.Error:
         return False
     return True

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from nmt.documents.html_tokens import unescape
 from nmt.text.final_marks import FINAL_MARKS
 from nmt.text.marked import Mark, MarkedText, MarkedTextBuilder, walk
-from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
+from nmt.text.scripts import breaks_without_space
 
 _LINE_LENGTH = 42  # characters that a viewer reads in one line
 _COMFORT = 6  # characters by which a break may move to come after punctuation
@@ -117,8 +117,7 @@ class CueGroup:
             first = len(tokens)
             for line, is_break in zip(cue.lines, [None, *cue.ends], strict=True):
                 text = self.tag.sub("", line).strip()
-                is_joined = before and text and not needs_space(before, text, UNKNOWN_LANGUAGE)
-                space = "" if is_joined else " "
+                space = "" if breaks_without_space(before, text) else " "
                 if is_break is not None:
                     tokens.append(_Token("break" if is_break else "line", space))
                 elif number:

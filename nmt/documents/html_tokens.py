@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from nmt.text.scripts import UNSPACED
+from nmt.text.scripts import WIDE
 
 # Elements inside of a sentence; all others, unknown ones included, end it.
 INLINE = frozenset(
@@ -47,8 +47,8 @@ _VALUE = re.compile(
 )
 SPACE = " \t\n\r\f"
 _SPACES = re.compile(f"[{SPACE}]+")
-# A line break that browsers leave out: scripts without spaces are on both sides (CSS Text, 4.1.3).
-UNSPACED_BREAK = re.compile(rf"(?<={UNSPACED})[ \t\f]*+[\r\n][{SPACE}]*+(?={UNSPACED})")
+# A line break that is no space: Chinese or Japanese is on both sides (CSS Text, 4.1.3).
+UNSPACED_BREAK = re.compile(rf"(?<=[{WIDE}])[ \t\f]*+[\r\n][{SPACE}]*+(?=[{WIDE}])")
 _NO_LINE_BREAK = re.compile("[^\n]")
 # `HTMLParser` stops at these, though browsers read l&#39eau, and fails at thousands of digits.
 _BAD_REFERENCE = re.compile("&#(?!(?:[0-9]{1,7}|[xX][0-9a-fA-F]+)[^0-9a-fA-F])")

@@ -45,7 +45,8 @@ _EXTENSION = re.compile(
 )
 # ==marked==, ++inserted++, H~2~O, 1^er^
 _STYLED = re.compile(
-    r"""(?P<sign>(?<![\w=])==|(?<![\w+])\+\+)(?![\s=+])
+    # Not the operators of x ==y and ++i.
+    r"""(?P<sign>(?<![\w=])==|(?<![\w+])\+\+)(?![\s=+]|\w\b(?!(?P=sign)))
     (?:`[^`]*`|\\.|(?!(?P=sign))[^\\`])+(?<!\s)(?P=sign)(?![\w=+])
     |(?<=[^\W_])(?P<script>[~^])[\w+−-]+(?P=script)(?!(?P=script))""",
     re.VERBOSE | re.DOTALL,
@@ -324,8 +325,8 @@ def _with_span(rule: _InlineRule) -> _InlineRule:
 
 
 def _read_newline(state: StateInline, silent: bool) -> bool:
-    """Read a line break; as text, it is a space, or nothing in scripts without spaces."""
-    begin = state.pos
+    """Read a line break; as text, it is a space, or nothing in Chinese and Japanese."""
+    begin = len(state.src[: state.pos].rstrip(" \t"))
     is_match = rules_inline.newline(state, silent)
     if is_match and not silent:
         state.tokens[-1].content = "" if UNSPACED_BREAK.match(state.src, begin) else " "

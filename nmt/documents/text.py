@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.text.marked import MarkedText, mark_plain, splice
-from nmt.text.scripts import join_sentences
+from nmt.text.scripts import WIDE, join_lines
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -20,11 +20,9 @@ _RULE = re.compile(r"[-–—=_~*#+.]{2,}|\|[-:| ]+\|")
 _MARK = re.compile(
     r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
 )
-# Signs of Chinese and Japanese: each takes two columns, and a line may end after any of them.
-_WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
-_WIDE_SIGN = re.compile(f"[{_WIDE}]")
+_WIDE_SIGN = re.compile(f"[{WIDE}]")  # each takes two columns
 # Two count as a word: no line begins with a mark, or with some of the letters.
-_FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{_WIDE}]{{1,2}}[^\w\s]*|[^\s{_WIDE}]*)")
+_FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{WIDE}]{{1,2}}[^\w\s]*|[^\s{WIDE}]*)")
 _SPACES = re.compile(r"\s+")  # a tab stays: it separates columns
 _NARROWEST = 40  # columns: text is wrapped at this width or a larger one
 
@@ -40,7 +38,7 @@ class TextDocument(Document):
     def _read(self, begin: int, end: int) -> MarkedText:
         first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
-        joined = join_sentences(line.strip() for line in lines)
+        joined = join_lines(line.strip() for line in lines)
         return mark_plain(_SPACES.sub(lambda match: "\t" * match[0].count("\t") or " ", joined))
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
@@ -69,7 +67,7 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
         for line, following, (first, _) in zip(contents, contents[1:], lines[1:], strict=False):
             indent = _measure_indent(following)
             word = _FIRST_WORD.match(following, indent)
-            longer = join_sentences((line, word[0])) if word else line
+            longer = join_lines((line, word[0])) if word else line
             has_room = _measure_width(longer) <= width
             if has_room and not following[indent].islower():
                 yield start, start + len(text[start:first].rstrip())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nmt.data.languages import describe_language
+from nmt.text.cleaning import clean_input
 from nmt.text.scripts import PLAIN_WORD, UNKNOWN_LANGUAGE, primary_subtag
 from nmt.text.spans import make_kept_test
 
@@ -46,7 +47,7 @@ class RareWords:
 
         Training sources have no counts of the latter.
         """
-        for text in texts:
+        for text in map(clean_input, texts):
             if not self._counts or self.total >= _ENOUGH:
                 return
             is_kept = make_kept_test(text)

@@ -48,4 +48,6 @@ def cut_words(
     """
     for begin, end in spans:
         match = _TOUCHING_WORD.fullmatch(text, begin, end)
-        yield (begin, match.end(1)) if match and is_read(match.end(1), end) else (begin, end)
+        word = text[match.end(1) : end] if match else ""  # not that of a product: 1Password
+        is_cut = match and word.islower() and is_read(match.end(1), end)
+        yield (begin, match.end(1)) if is_cut else (begin, end)

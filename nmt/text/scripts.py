@@ -29,6 +29,10 @@ UNSPACED_LETTERS = (
 )
 # A character class of these letters and of the marks that Chinese and Japanese write with them.
 UNSPACED = f"[{UNSPACED_LETTERS}\u3000-\u303f\uff00-\uffef]"
+# Letters and marks of Chinese and Japanese, as members of a character class: a line may end after any
+# of them, and its end is no space.
+WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff"
+_WIDE_SIGN = re.compile(f"[{WIDE}]")
 _UNSPACED_LETTER = re.compile(f"[{UNSPACED_LETTERS}]")
 _UNSPACED_CHARACTER = re.compile(UNSPACED)
 
@@ -94,6 +98,21 @@ def is_unspaced_letter(character: str) -> bool:
 def is_spaced_alnum(character: str) -> bool:
     """Whether a character is a letter or digit that a space separates from the next word."""
     return character.isalnum() and not is_unspaced_letter(character)
+
+
+def breaks_without_space(left: str, right: str) -> bool:
+    """Whether the end of a line between two texts is no space: one is Chinese or Japanese."""
+    return bool(left and right) and _WIDE_SIGN.search(left[-1] + right[0]) is not None
+
+
+def join_lines(lines: Iterable[str]) -> str:
+    """Join the lines of a paragraph, with spaces where their ends stand for these."""
+    parts: list[str] = []
+    for line in filter(None, lines):
+        if parts and not breaks_without_space(parts[-1], line):
+            parts.append(" ")
+        parts.append(line)
+    return "".join(parts)
 
 
 def needs_space(left: str, right: str, language: str) -> bool:

@@ -69,7 +69,7 @@ _UNIT = (
 # number, as RE2 cannot tell that its sign is not that of a percentage.
 _NAMED = (
     r"%\([A-Za-z_][A-Za-z0-9_]*\)[-+#0]?[0-9]*(?:\.[0-9]+)?[A-Za-z]\b"
-    r"|%<[A-Za-z_]+>[-+#0-9.]*[A-Za-z]|%\{[A-Za-z_][A-Za-z0-9_]*\}"
+    r"|%<[A-Za-z_]+>[-+#0-9.]*[bcdeEfgGiosuxX]\b|%\{[A-Za-z_][A-Za-z0-9_]*\}"
 )
 _STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
 _NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder

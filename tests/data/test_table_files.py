@@ -90,7 +90,7 @@ def test_a_quote_that_is_never_closed_is_named(row: str, tmp_path: Path) -> None
 def test_rows_that_a_stray_quote_joins_are_rejected(
     begin: list[str], joined: list[str], tmp_path: Path
 ) -> None:
-    rows = [*begin, *joined, "uno,one", '"Ana ""A."",', 'vino","Ana', 'came"']
+    rows = [*begin, *joined, "uno,one", '"Ana ""A."",', 'vino" ,"Ana', 'came"']
     (tmp_path / "a.csv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
     first = len(begin) + 1
     last = first + len(joined)

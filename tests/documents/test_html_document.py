@@ -354,7 +354,7 @@ def test_a_changed_attribute_inside_of_a_changed_text() -> None:
         ("fa", "<HTML><BODY dir=ltr lang=es>", '<HTML dir="rtl"><BODY dir="rtl" lang="fa">'),
         ("ur", "<html xml:lang='en' dir='RTL' />", "<html xml:lang='en' dir='RTL' />"),
         ("he", "<p dir=ltr>x</p></html>", "<p dir=ltr>x</p></html>"),
-        ("he", "<html lang=a dir=ltr lang=b>", '<html lang="he" dir="rtl" lang="he">'),
+        ("he", "<html lang=a dir=ltr lang=b>", '<html lang="he" dir="rtl" lang=b>'),
         ("es", '<html dir="rtl" lang=ar><p dir=rtl>', '<html dir="ltr" lang="es"><p dir=rtl>'),
         ("en", "<p lang=es-MX><b lang='fr'>x", "<p lang=\"en\"><b lang='fr'>x"),
         ("ar", '<p dir=ltr xml:lang="es">x', '<p dir="rtl" xml:lang="ar">x'),

@@ -213,6 +213,7 @@ def test_marks_are_the_inline_elements() -> None:
         ("==usa `a==b` ya== [==c==](u)", ["usa \uf000 ya", "\uf000", "c", "c"]),
         ("H~2~O, el 1^er^ año, x^2^ y 10^-5^", ["2", "er", "", ""]),
         ("a==b==c, a == b == c, C++ y Java++, ===, ~x~, == a==, ==a ==, 2^10", []),
+        ("++i o i++ siempre, si a ==b y c== d", []),
     ],
 )
 def test_tags_are_marks(source: str, contents: list[str]) -> None:
@@ -375,7 +376,7 @@ t5 `
 
 
 def test_line_breaks_in_scripts_without_spaces_are_no_spaces() -> None:
-    source = "> 今日は\n> いい天気 です。\n> ![とても\n> いい](a)\n> Sí\n> no\n"
+    source = "> 今日は \n> いい天気 です。\n> ![とても\n> いい](a)\n> Sí\n> no\n"
     document = read(source)
     assert [segment.text for segment in document.segments] == [
         "今日はいい天気 です。 Sí no",

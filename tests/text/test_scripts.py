@@ -10,6 +10,7 @@ from nmt.text.scripts import (
     is_right_to_left,
     is_spaced_alnum,
     is_unspaced_letter,
+    join_lines,
     join_sentences,
     primary_subtag,
 )
@@ -81,3 +82,19 @@ def test_sentences_are_joined_as_the_language_is_written(
 def test_german_nouns_have_capitals() -> None:
     assert has_capital_nouns("de-AT")
     assert not has_capital_nouns("en")
+
+
+@pytest.mark.parametrize(
+    ("lines", "paragraph"),
+    [
+        (["Hoy", "", "hace frío."], "Hoy hace frío."),
+        (
+            ["今日はとても", "いい天気です。", "昨日、", "John", "は来た"],
+            "今日はとてもいい天気です。昨日、Johnは来た",
+        ),
+        (["ผมชื่อสมชาย", "ผมมาจากเชียงใหม่"], "ผมชื่อสมชาย ผมมาจากเชียงใหม่"),  # a space ends a clause
+        ([], ""),
+    ],
+)
+def test_lines_become_a_paragraph(lines: list[str], paragraph: str) -> None:
+    assert join_lines(lines) == paragraph

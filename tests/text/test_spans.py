@@ -68,6 +68,7 @@ MARKED = [
     "⟦50%⟧ de descuento y ⟦20%⟧ más, el ⟦100%⟧seguro, % de hombres y % de mujeres, a|b *c*|d",
     "El ⟦50%⟧más, top ⟦10⟧ ⟦%s⟧, ⟦5⟧ ⟦%d⟧, ⟦2⟧ ⟦%1$s⟧, ⟦50 %⟧: ⟦7%⟧.",
     "⟦5 %(n)s⟧ archivos, ⟦5 %{n}⟧, ⟦5 %<n>d⟧, ⟦%(n)s⟧ y ⟦5 %⟧ ⟦(n)⟧",
+    "⟦5 %⟧⟦<b>⟧más⟦</b>⟧ caro",
     "⟦%s⟧ de ⟦%d⟧: ⟦%1$s⟧, ⟦%(count)d⟧ ⟦%.2f⟧ ⟦%@⟧ ⟦%5.2f⟧ ⟦%lu⟧.",
     "Es ⟦<b>⟧importante⟦</b>⟧⟦<br/>⟧⟦<br />⟧⟦<0/>⟧⟦<1>⟧x⟦</1>⟧",
     '⟦<a href="x y">⟧z⟦</a>⟧&⟦&nbsp;⟧⟦&#39;⟧',
