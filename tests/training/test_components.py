@@ -130,6 +130,18 @@ def test_a_keras_loss_is_the_function_that_it_names() -> None:
     assert float(measured.objective) == pytest.approx(float(measured.nll), rel=1e-6)
 
 
+def test_weights_of_pairs_scale_another_loss_too() -> None:
+    weights = np.array([[0.5, 2, 1], [0, 4, 9]], np.float32)  # 9: padding
+    measured = compute_loss(
+        fake_model,
+        make_batch() | {"weights": weights},
+        loss=lambda labels, logits: ops.ones(ops.shape(labels)),
+    )
+    assert float(measured.objective) == 7.5
+    plain = compute_loss(fake_model, make_batch())
+    assert float(measured.nll) == pytest.approx(float(plain.nll), rel=1e-6)
+
+
 class Halved(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: int) -> float:
         return 0.5**step

@@ -83,6 +83,19 @@ def test_sums_equal_the_definition(smoothing: float) -> None:
         assert objective == nll
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_label_weights_scale_the_objective_alone(smoothing: float) -> None:
+    logits = logits_array()
+    weights = np.array([[0.5, 2, 9], [0, 9, 9]], np.float32)  # 9: padding
+    sums = cross_entropy(
+        logits, LABELS, LABEL_MASK, label_smoothing=smoothing, label_weights=weights
+    )
+    cross = -(smoothed(smoothing) * np.log(softmax(logits))).sum(-1)
+    objective, *reported = numbers(sums)
+    assert objective == pytest.approx((cross * weights)[LABEL_MASK].sum(), rel=1e-5)
+    assert tuple(reported) == numbers(loss(logits, smoothing))[1:]
+
+
 def test_smoothing_by_hand() -> None:
     """V = 3, probabilities 1/8, 2/8, 5/8, e = 0.3: 0.8 on the label, 0.1 on the two others."""
     logits = np.log([[1.0, 2.0, 5.0]]).astype(np.float32)

@@ -228,6 +228,18 @@ def test_the_gradient_norm_is_of_the_mean_per_token(make: Make) -> None:
 
 
 @pytest.mark.backend
+def test_weights_of_pairs_scale_the_gradient_and_not_the_reported_loss(make: Make) -> None:
+    _, step = make()
+    batch = batches().batch(0)
+    plain = step.update(batch, 0.0, 1)
+    weighted = step.update(
+        batch | {"weights": np.full(batch["labels"].shape, 2, np.float32)}, 0.0, 1
+    )
+    assert float(weighted.nll) == pytest.approx(float(plain.nll), rel=1e-5)
+    assert float(weighted.gradient_norm) == pytest.approx(2 * float(plain.gradient_norm), rel=1e-4)
+
+
+@pytest.mark.backend
 def test_clipping_scales_the_gradient_to_its_limit(make: Make) -> None:
     # With betas of 0 and a huge epsilon, Adam's update is rate * gradient / epsilon.
     plain = ["training.beta_1=0", "training.beta_2=0", "training.epsilon=1e6"]
