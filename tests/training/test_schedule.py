@@ -223,6 +223,27 @@ def test_a_stage_ends_at_each_of_its_limits(
     )
 
 
+@pytest.mark.parametrize(
+    ("stage", "before", "after"),
+    [
+        (StageConfig(steps=20), {"step": 49}, {"step": 50}),
+        (StageConfig(share=0.3), {"step": 59}, {"step": 60}),
+        (StageConfig(minutes=2), {"seconds": 219.0}, {"seconds": 220.0}),
+    ],
+)
+def test_limits_of_a_second_stage_count_from_its_start(
+    training: TrainingConfig, stage: StageConfig, before: dict[str, float], after: dict[str, float]
+) -> None:
+    """It starts after 30 of 100 updates and 100 seconds."""
+    stages = [StageConfig(steps=30), stage, StageConfig()]
+    schedule = TrainingSchedule(training, stages, [10, 10, 10])
+    state = TrainerState(step=30, seconds=100.0)
+    assert schedule.is_stage_over(state)
+    schedule.enter_next_stage(state)
+    assert not schedule.is_stage_over(replace(state, **before))  # type: ignore[arg-type]
+    assert schedule.is_stage_over(replace(state, **after))  # type: ignore[arg-type]
+
+
 def test_early_stopping_ends_the_last_stage_only(training: TrainingConfig) -> None:
     """A stage before it ends at its own limits; ``plateau`` is the one for dev scores."""
     schedule = TrainingSchedule(training, [StageConfig(steps=20), StageConfig()], [10, 5])

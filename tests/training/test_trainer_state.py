@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from nmt.errors import UserError
@@ -18,6 +23,24 @@ def test_a_checkpoint_gives_back_the_state() -> None:
     assert restored == state
     restored.load({"step": 3})  # an older checkpoint has fewer fields
     assert restored == TrainerState(step=3, evaluated_step=3)  # whose update counts as evaluated
+
+
+def test_a_checkpoint_gives_back_every_field() -> None:
+    values: dict[str, Callable[[int], Any]] = {
+        "int": lambda number: number,
+        "float": lambda number: number + 0.5,
+        "float | None": lambda number: number + 0.25,
+        "bool": lambda number: True,
+        "list[float]": lambda number: [number + 0.125, float(number)],
+        "Cadence": lambda number: Cadence(number, number + 100, number + 200),
+    }
+    fields = enumerate(dataclasses.fields(TrainerState), start=1)
+    state = TrainerState(**{field.name: values[str(field.type)](n) for n, field in fields})
+    default = TrainerState()
+    assert not [name for name, value in vars(state).items() if value == getattr(default, name)]
+    restored = TrainerState()
+    restored.load(json.loads(json.dumps(state.stored())))
+    assert restored == dataclasses.replace(state, stopped=False)  # so that it can be resumed
 
 
 @pytest.mark.parametrize("metadata", [{"step": 3, "new": 1}, {"evaluation": {"new": 1}}])
