@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +49,6 @@ def last(run: Run, step: int) -> tuple[dict[str, np.ndarray], dict[str, object]]
     ("until", "stop"),
     [
         pytest.param("steps:3", 2, marks=pytest.mark.long),
-        ("share:0.4", 8),
         ("plateau:1", 2),
         pytest.param("plateau:1", 6, marks=pytest.mark.long),
     ],
@@ -74,8 +76,45 @@ def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
         shop.overrides = plain
     if until.startswith("steps"):
         assert position["stage_step"] == 3
-    if until.startswith("share"):
-        assert position["stage_step"] == 4  # the first update of 8 after which 0.4 are
-        assert position["stage_progress"] == 4 / 8
     stored = json.loads((whole.path / "corpus.json").read_text(encoding="utf-8"))
     assert stored["pairs"]["train"] > 100
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize(
+    ("first", "second", "third_start"),
+    [
+        ("share:0.25", "share:0.4", 6),  # 4 updates are the fewest that make 0.4 of 8
+        pytest.param("steps:2", "steps:3", 5, marks=pytest.mark.long),
+    ],
+)
+def test_a_run_that_is_stopped_in_its_second_stage_ends_as_if_it_had_not_been(
+    kept: Workshop,
+    at_update: Callable[[int, Callable[[], None]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    first: str,
+    second: str,
+    third_start: int,
+) -> None:
+    """Of three stages in 8 updates, the second begins after update 2."""
+    stages = (
+        f"data.stages=[{{weights:{{other:0}},{first}}},{{weights:{{pairs:1,other:3}},{second}}},"
+        "{weights:{pairs:1,other:1}}]"
+    )
+    overrides = [each for each in kept.overrides if not each.startswith("data.train=")]
+    monkeypatch.setattr(kept, "overrides", overrides)
+    settings = (*sources(tmp_path), *FEW, stages, "training.max_steps=8")
+    expected, expected_state = last(kept.train(*settings), 8)
+    at_update(4, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    stopped = kept.train(*settings)
+    assert not stopped.complete
+    _, state = last(stopped, 4)
+    assert (state["stage"], state["stage_step"]) == (1, 2)
+    at_update(-1, lambda: None)
+    arrays, state = last(kept.train(f"training.resume={stopped.path}"), 8)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+    assert state["stage"] == expected_state["stage"] == 2
+    assert state["stage_step"] == expected_state["stage_step"] == third_start
+    assert state["stage_progress"] == third_start / 8
