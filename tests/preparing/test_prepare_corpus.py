@@ -157,6 +157,31 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return prepared(plan(tmp_path_factory.mktemp("reference"), mixed(), **ANYHOW))
 
 
+def test_the_order_depends_on_seed_epoch_and_shuffle(reference: Any) -> None:
+    steps = batches_of(reference).steps_per_epoch
+    assert steps > 10
+
+    def order(*, seed: int = 1, epoch: int = 0, shuffle: int = 0) -> tuple[int, ...]:
+        batches = batches_of(reference, seed=seed)
+        located = (batches.locate(epoch * steps + step, shuffle) for step in range(steps))
+        return tuple(row for _, rows in located for row in rows.tolist())
+
+    orders = {order(), order(epoch=1), order(shuffle=1), order(seed=2)}
+    assert len(orders) == 4
+    for rows in orders:  # all of them, once
+        assert sorted(rows) == list(range(len(rows)))
+
+
+def test_batches_do_not_depend_on_those_before_them(reference: Any) -> None:
+    batches = batches_of(reference)
+    steps = range(batches.steps_per_epoch + 2)
+    in_order = [batches.batch(step) for step in steps]
+    again = batches_of(reference)
+    for step in reversed(steps):
+        for name, array in again.batch(step).items():
+            np.testing.assert_array_equal(array, in_order[step][name], err_msg=name)
+
+
 @pytest.mark.parametrize(("file_split", "drawn_split"), [("dev", "test"), ("test", "dev")])
 def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
     tmp_path: Path, file_split: str, drawn_split: str
