@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from nmt.config import TokenizerConfig
 from nmt.config.noise import NoiseConfig
 from nmt.data.batches import Batch, InMemoryBatches
 from nmt.data.encoded import EncodedCorpus, encode_pairs
-from nmt.data.noise import BatchNoise, PackedPair, count_tokens
+from nmt.data.noise import BatchNoise, PackedPair, RowNoise, count_tokens
+from nmt.data.packing import PackedRows
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import EOS, SentencePieceTokenizer
 from nmt.data.tokenizer_training import list_texts, train_tokenizer
@@ -41,7 +43,7 @@ def make_noise(tokenizer: SentencePieceTokenizer, seed: int = 1, **rates: float)
     return BatchNoise(CLEAN | rates, tokenizer, ("es", "en"), ["<2en>"], seed)
 
 
-def plan(corpus: EncodedCorpus, noise: BatchNoise | None, length: int = 64) -> InMemoryBatches:
+def plan(corpus: EncodedCorpus, noise: RowNoise | None, length: int = 64) -> InMemoryBatches:
     return InMemoryBatches(corpus, row_lengths=[length], positions=256, seed=3, noise=noise)
 
 
@@ -81,6 +83,34 @@ def test_a_batch_depends_on_seed_step_and_order_alone(tokenizer: SentencePieceTo
     assert (other["source"] != first.batch(0)["source"]).any()
     later = first.batch(first.steps_per_epoch)  # the same pairs in another epoch
     assert later["source"].shape == first.batch(0)["source"].shape
+
+
+class RecordingNoise:
+    """Changes nothing, and records the addresses of the rows."""
+
+    def __init__(self) -> None:
+        self.addresses: list[tuple[int, ...]] = []
+
+    def change_rows(
+        self, rows: PackedRows, length: int, addresses: Sequence[Sequence[int]]
+    ) -> PackedRows:
+        self.addresses += map(tuple, addresses)
+        return rows
+
+
+def test_each_row_of_each_step_and_shuffle_has_noise_of_its_own(
+    tokenizer: SentencePieceTokenizer,
+) -> None:
+    noise = RecordingNoise()
+    batches = plan(encode_pairs(PAIRS, tokenizer), noise)
+    batch_addresses = [(step, shuffle) for step in (0, 1) for shuffle in (0, 1)]
+    for step, shuffle in batch_addresses:
+        batches.batch(step, shuffle)
+    assert len(set(noise.addresses)) == len(noise.addresses) > len(batch_addresses)
+    pairs = [pair_of(tokenizer, "muchos gatos en su jardín.", "Many cats.")] * 4
+    typos = make_noise(tokenizer, typos=1.0)
+    changed = {str(typos.change(pairs, 200, address)) for address in noise.addresses}
+    assert len(changed) == len(noise.addresses)
 
 
 def test_rows_of_a_replica_are_those_of_the_whole_batch(tokenizer: SentencePieceTokenizer) -> None:
