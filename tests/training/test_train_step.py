@@ -39,6 +39,7 @@ DROPPING = (*DROPOUT, "training.word_dropout=0.2")
 AVERAGING = ("training.accumulate=2", "training.ema_decay=0.5", "training.clip_norm=0.1")
 RESTORED = ("model.dropout=0.2", "training.ema_decay=0.9")
 MUON = ("training.optimizer=muon",)
+FLOAT16 = ("training.precision=mixed_float16", "training.ema_decay=0.5")
 
 Make = Callable[..., tuple[Model, TrainStep]]
 
@@ -386,16 +387,30 @@ def test_xla_computes_what_the_graph_computes(recorded_step: Callable[..., Train
 
 
 @pytest.mark.backend
-def test_a_state_restored_elsewhere_goes_on_the_same(make: Make) -> None:
-    _, first = make(*RESTORED)
+@pytest.mark.parametrize(
+    "overrides",
+    [RESTORED, (*MUON, "training.weight_decay=0.1"), FLOAT16],
+    ids=["adam", "muon", "float16"],
+)
+def test_a_state_restored_elsewhere_goes_on_the_same(
+    make: Make, overrides: tuple[str, ...]
+) -> None:
+    _, first = make(*overrides)
+    state = first.state()
+    scale = {name for name, array in state.items() if array.size == 1 and array == 2.0**15}
+    assert len(scale) == (overrides == FLOAT16)
+    lowered = {name: np.full_like(state[name], 2.0**12) for name in scale}
+    first.restore(state | lowered)
     planned = batches()
     for number in range(1, 4):
         first.update(planned.batch(number), 1e-3, number)
     state = first.state()
-    _, second = fresh(*RESTORED)
+    _, second = fresh(*overrides)
     other = second.state()
     assert any(np.abs(other[name] - array).max() > 1e-4 for name, array in weights(first).items())
     second.restore(state)
+    for name, array in lowered.items():
+        np.testing.assert_array_equal(second.state()[name], array)
     for number in range(4, 7):
         batch = planned.batch(number)
         assert float(first.update(batch, 1e-3, number).nll) == float(
@@ -592,10 +607,7 @@ def test_gradients_are_reduced_over_replicas_once(
     "overrides",
     [
         pytest.param(AVERAGING, marks=pytest.mark.backend),
-        pytest.param(
-            ("training.precision=mixed_float16", "training.ema_decay=0.5"),
-            marks=pytest.mark.backend,
-        ),
+        pytest.param(FLOAT16, marks=pytest.mark.backend),
         (*MUON, "training.weight_decay=0.1"),
         ("training.optimizer=adamw", "training.weight_decay=0.1", "training.epsilon=1e6"),
     ],
