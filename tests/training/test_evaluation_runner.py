@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,24 +82,66 @@ def test_a_run_that_fell_behind_continues_without_that_limit(
     assert (state.step, state.behind) == (7, behind)
 
 
+def make_runner(
+    state: TrainerState, folder: Path, **training: Any
+) -> tuple[EvaluationRunner, list[str]]:
+    """Return a runner, and a list to which it adds what happens."""
+    events: list[str] = []
+
+    @contextmanager
+    def use_averages() -> Iterator[None]:
+        events.append("use averages")
+        yield
+        events.append("use current weights")
+
+    def evaluate() -> DevEvaluation:
+        events.append("evaluate")
+        return DevEvaluation(1.5, [BLEU], [], [], [], draw=False)
+
+    def read_attention() -> list[Any]:
+        events.append("read attention")
+        return []
+
+    session = make_session(state, **training)
+    session.console = SimpleNamespace(print=lambda line: None)
+    session.train_step = SimpleNamespace(use_averages=use_averages)
+    session.process_group, session.folder, session.callbacks = ProcessGroup(), folder, []
+    others: dict[str, Any] = {
+        "coordinator": SimpleNamespace(advance_shared_clock=lambda: 0.0),
+        "guard": SimpleNamespace(count_skipped=lambda: None),
+        "evaluator": SimpleNamespace(
+            evaluate=evaluate, read_attention=read_attention, references={}
+        ),
+        "saver": SimpleNamespace(
+            save=lambda: events.append("save"), save_best=lambda: events.append("save best")
+        ),
+    }
+    schedule = TrainingSchedule(session.training, [], [10])
+    return EvaluationRunner(session, schedule=schedule, journal=Journal(), **others), events
+
+
+LIMITS = {"max_steps": 10, "max_epochs": None, "max_minutes": None, "early_stopping": None}
+
+
 @pytest.mark.parametrize(("step", "behind"), [(9, True), (10, False)])
 def test_a_run_that_is_behind_at_its_own_limit_ends_as_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, behind: bool
 ) -> None:
     monkeypatch.setattr(evaluation_runner, "is_behind", lambda folder, share: True)
     state = TrainerState(step=step)
-    limits = {"max_steps": 10, "max_epochs": None, "max_minutes": None, "early_stopping": None}
-    session = make_session(state, stop_behind=0.5, **limits)
-    session.console = SimpleNamespace(print=lambda line: None)
-    session.train_step = SimpleNamespace(use_averages=nullcontext)
-    session.process_group, session.folder, session.callbacks = ProcessGroup(), tmp_path, []
-    evaluation = DevEvaluation(1.5, [BLEU], [], [], [], draw=False)
-    others: dict[str, Any] = {
-        "coordinator": SimpleNamespace(advance_shared_clock=lambda: 0.0),
-        "guard": SimpleNamespace(count_skipped=lambda: None),
-        "evaluator": SimpleNamespace(evaluate=lambda: evaluation),
-        "saver": SimpleNamespace(save=lambda: None, save_best=lambda: None),
-    }
-    schedule = TrainingSchedule(session.training, [], [10])
-    EvaluationRunner(session, schedule=schedule, journal=Journal(), **others).evaluate()
+    runner, _ = make_runner(state, tmp_path, stop_behind=0.5, **LIMITS)
+    runner.evaluate()
     assert state.behind == behind
+
+
+def test_averaged_weights_are_evaluated_and_current_weights_saved(tmp_path: Path) -> None:
+    runner, events = make_runner(TrainerState(step=9), tmp_path, stop_behind=None, **LIMITS)
+    runner.evaluate()
+    averaged = ["use averages", "evaluate", "use current weights"]
+    assert events == [*averaged, "save", "save best"]
+
+
+def test_attention_is_that_of_averaged_weights(tmp_path: Path) -> None:
+    runner, events = make_runner(TrainerState(step=9), tmp_path, **LIMITS)
+    runner.log_attention()
+    assert events == ["use averages", "read attention", "use current weights"]
