@@ -87,6 +87,36 @@ def test_more_devices_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
         make_process_group("3")
 
 
+@pytest.mark.parametrize("count", [0, 1, 5, 6])
+def test_results_of_shards_come_back_in_order(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    groups = [ProcessGroup((), None, process, 3) for process in range(3)]
+    items = list("abcdef"[:count])
+    shards = [group.shard(items) for group in groups]
+    assert sum(map(len, shards)) == count
+    monkeypatch.setattr(ProcessGroup, "all_gather", lambda group, results: shards)
+    for group, shard in zip(groups, shards, strict=True):
+        assert group.gather_shards(shard, count) == items
+
+
+@pytest.mark.parametrize(
+    "value", [None, "ñ" * 5, "x" * 3000, [1.5, None, "é" * 2000]], ids=["0", "5", "3000", "2000"]
+)
+def test_gathered_values_of_any_length_arrive(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    group = ProcessGroup((), None, 1, 2)
+    shapes = []
+
+    def gather(group: ProcessGroup, array: np.ndarray) -> np.ndarray:
+        shapes.append(array.shape)
+        assert array.dtype == np.int32
+        return np.stack([array, array])
+
+    monkeypatch.setattr(ProcessGroup, "_gather", gather)
+    assert group.all_gather(value) == [value, value]
+    assert group.broadcast(value) == value
+    lengths = {length for (length,) in shapes} - {1}
+    assert all(length.bit_count() == 1 for length in lengths)  # each is compiled once
+
+
 def test_processes_that_have_come_apart_are_found_out() -> None:
     """To the bit, as what is exchanged: here, with a process that has another state."""
     state = {"model/a": np.ones((2, 3), np.float32), "optimizer/0000": np.float32(1)}
