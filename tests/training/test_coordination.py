@@ -65,10 +65,27 @@ def test_the_clock_of_the_first_process_wins(clock: Clock) -> None:
     assert coordinator.stop_signal is None
 
 
-def test_a_stop_request_of_any_process_reaches_all(clock: Clock) -> None:
-    coordinator = Coordinator(session_of(TrainerState(), group_of((0.0, signal.SIGTERM, False))))
-    coordinator.exchange_clock_and_stop()
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_stop_signal_to_any_process_reaches_all(clock: Clock, process: int) -> None:
+    number = signal.SIGTERM if process == 0 else None
+    coordinator = Coordinator(session_of(TrainerState(), group_of((0.0, number, False))))
+    with coordinator.receive_stop_signals():
+        if process == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        coordinator.exchange_clock_and_stop()
     assert coordinator.stop_signal == signal.SIGTERM
+
+
+@pytest.mark.parametrize("process", [0, 1, None])
+def test_a_call_of_stop_in_any_process_reaches_all(clock: Clock, process: int | None) -> None:
+    state = TrainerState()
+    session = session_of(state, group_of((0.0, None, process == 0)))
+    session.stop_requested = process == 1
+    coordinator = Coordinator(session)
+    coordinator.exchange_clock_and_stop()
+    assert state.stopped == (process is not None)
+    assert coordinator.stop_signal is None
 
 
 @pytest.mark.usefixtures("default_signals")
