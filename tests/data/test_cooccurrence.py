@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from conftest import corpus_lines
 from scipy import sparse
 
 from nmt.data.cooccurrence import _count_in_pairs, _count_neighbors, _weigh, embed_tokens
-from nmt.data.embedded import phrasebook_dir
 from nmt.data.ragged import RaggedIds
 
 
@@ -49,11 +49,7 @@ def test_weights_are_positive_mutual_information() -> None:
 
 
 def test_translations_get_similar_vectors() -> None:
-    lines = [
-        line.lower().replace(".", "").split("\t")
-        for path in sorted(phrasebook_dir().glob("*.tsv"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
+    lines = [line.lower().replace(".", "").split("\t") for line in corpus_lines(10_000)]
     ids: dict[str, int] = {}
     source, target = (
         make_side(

@@ -327,11 +327,14 @@ def test_phrasebook_of_a_checkout_mixes_lines_and_patterns_without_leaks(
         assert not dev & test
 
 
-@pytest.mark.parametrize(("share", "repeats"), [(0.015, 2), (0.2, 1), (0.95, 1)])
+@pytest.mark.parametrize(("ratio", "repeats"), [(2.0, 2), (0.1, 1), (0.001, 1)])
 def test_hand_written_lines_are_repeated_to_keep_the_share_of_patterns(
-    share: float, repeats: int
+    ratio: float, repeats: int
 ) -> None:
-    corpus = load_corpus(embedded(1000, share), cache_dir=Path())
+    """1,000 patterns have a share that would take ``ratio`` times the lines there are."""
+    files = phrasebook_dir().glob("*.tsv")
+    lines = sum(path.read_text(encoding="utf-8").count("\n") for path in files)
+    corpus = load_corpus(embedded(1000, 1000 / (1000 + ratio * lines)), cache_dir=Path())
     written, patterns = corpus.mixture
     assert (written.repeats, patterns.repeats) == (repeats, 1)
     assert corpus.train == written.pairs * repeats + patterns.pairs

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import corpus_lines
 from sample_corpora import complaint, configure, load_pairs, singles
 from sample_prepared import plan, prepared
 
 from nmt.config import SourceConfig
 from nmt.data.corpus import load_corpus
-from nmt.data.embedded import phrasebook_dir
 from nmt.data.language_check import find_languages
 from nmt.data.languages import (
     are_similar,
@@ -51,11 +51,7 @@ Er konnte sich nicht daran erinnern, wo er sein Fahrrad abgestellt hatte.""".spl
 
 @cache
 def phrasebook() -> list[tuple[str, str]]:
-    lines = [
-        line.split("\t")
-        for path in sorted(phrasebook_dir().glob("*.tsv"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
+    lines = [line.split("\t") for line in corpus_lines(1000)]
     return [(line[0], line[1]) for line in lines]
 
 

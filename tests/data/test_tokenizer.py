@@ -12,12 +12,11 @@ import keras
 import numpy as np
 import pytest
 import sentencepiece
+from conftest import corpus_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import TokenizerConfig
-from nmt.data.embedded import phrasebook_dir
-from nmt.data.splitting import sample_evenly
 from nmt.data.tokenizer import (
     BOS,
     EOS,
@@ -37,12 +36,7 @@ from nmt.text.cleaning import clean_text
 pytestmark = pytest.mark.xdist_group("tokenizers")
 
 # 245 lines of the embedded corpus, both sides.
-_PAIRS = [
-    line
-    for path in sorted(phrasebook_dir().glob("*.tsv"))
-    for line in path.read_text(encoding="utf-8").splitlines()
-]
-LINES = [clean_text(side) for line in sample_evenly(_PAIRS, 245) for side in line.split("\t")]
+LINES = [clean_text(side) for line in corpus_lines(245) for side in line.split("\t")[:2]]
 ALPHABET = sorted(set("".join(LINES)))
 
 HARD = [
