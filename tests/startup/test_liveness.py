@@ -153,7 +153,7 @@ def test_silence_counts_as_death() -> None:
 
 def test_the_first_workers_wait_for_one_that_starts_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liveness, "HEARTBEAT", 0.05)
-    three = Three(timeout=4.0, delay_of_last=5.0)
+    three = Three(timeout=1.0, delay_of_last=1.25)
     assert three.heard == [[], [], []]
     three.die(2)
     three.wait(2)
