@@ -77,7 +77,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Result]]
     return {program: [*first[i : i + 1], *second[i::2]] for i, program in enumerate(PROGRAMS)}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_same_program_is_compiled_once(results: dict[str, list[Result]], program: str) -> None:
     (first, kept), (second, still), (other, more) = results[program]
