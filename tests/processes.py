@@ -15,6 +15,8 @@ from typing import IO
 from conftest import users_environment
 from rich.console import Console
 
+from nmt.inspect.__main__ import make_parser
+
 Done = subprocess.CompletedProcess[bytes]
 LIMIT = 3600  # seconds; pytest ends tests that are not slow sooner (pyproject.toml)
 
@@ -23,6 +25,14 @@ def printed(module: ModuleType, *arguments: str | Path) -> str:
     """Run a command in this process; return its console output."""
     console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
     module.run(module.make_parser().parse_args(list(map(str, arguments))), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def inspected(*arguments: str | Path) -> str:
+    """Run a subcommand of `nmt.inspect` in this process; return its console output."""
+    console = Console(file=io.StringIO(), width=200, highlight=False, markup=False, soft_wrap=True)
+    parsed = make_parser().parse_args(list(map(str, arguments)))
+    parsed.run_command(parsed, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import subprocess
@@ -11,12 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import command, one_line_error
-from rich.console import Console
+from processes import command, inspected, one_line_error
 
 from nmt import Translator
 from nmt.errors import UserError
-from nmt.inspect.__main__ import make_parser
 from nmt.inspect.verify import verify
 from nmt.runs.checkpoint import read_arrays, write_arrays
 
@@ -24,14 +21,6 @@ pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 SENTENCE = "¿Dónde está la estación?"
-
-
-def inspected(*arguments: str | Path) -> str:
-    """Run a subcommand in this process; return what it prints."""
-    parsed = make_parser().parse_args([str(argument) for argument in arguments])
-    console = Console(file=io.StringIO(), width=160, highlight=False, markup=False, soft_wrap=True)
-    parsed.run_command(parsed, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:

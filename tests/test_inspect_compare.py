@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import shutil
 from html.parser import HTMLParser
@@ -14,13 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import PATIENCE, needs_chromium
-from rich.console import Console
+from processes import inspected
 
 from nmt import Translator
 from nmt.analysis.comparison.page import make_page
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
-from nmt.inspect.__main__ import make_parser
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import RunFolder
 
@@ -28,15 +26,6 @@ pytest_plugins = ("browsers", "translators")
 pytestmark = pytest.mark.xdist_group("tiny run")
 
 SENTENCE = ("--sentence", "¿Dónde está la estación?")
-
-
-def inspected(*arguments: str | Path) -> str:
-    """Return what a subcommand prints."""
-    shown = io.StringIO()
-    console = Console(file=shown, width=200, highlight=False, markup=False, soft_wrap=True)
-    parsed = make_parser().parse_args(list(map(str, arguments)))
-    parsed.run_command(parsed, console)
-    return shown.getvalue()
 
 
 def compared(*arguments: str | Path, output: Path) -> tuple[str, dict[str, Any]]:

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 from pathlib import Path
 
 import pytest
-from processes import command, one_line_error
-from rich.console import Console
+from processes import command, inspected, one_line_error
 from sample_corpora import complaint
 
 from nmt.data.corpus import load_corpus
 from nmt.data.embedded import phrasebook_dir
-from nmt.inspect.__main__ import make_parser
 from nmt.inspect.corpus import make_overrides
 from nmt.runs.resuming import compose_config
 
 LINES = (phrasebook_dir() / "home.tsv").read_text(encoding="utf-8").splitlines()[:300]
 SPANISH, ENGLISH = zip(*(line.split("\t") for line in LINES), strict=True)
-
-
-def inspected(*arguments: str | Path) -> str:
-    parsed = make_parser().parse_args(["corpus", *map(str, arguments)])
-    console = Console(file=io.StringIO(), width=160, highlight=False, markup=False, soft_wrap=True)
-    parsed.run_command(parsed, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def training_overrides(printed: str) -> list[str]:
@@ -47,7 +37,7 @@ def sheet(tmp_path: Path) -> Path:
 
 def test_a_table_is_read_without_any_option(sheet: Path, tmp_path: Path) -> None:
     picture = tmp_path / "lengths.svg"
-    printed = inspected(sheet, "--plot", picture)
+    printed = inspected("corpus", sheet, "--plot", picture)
     assert f"{len(LINES) + 3}  utf-8-sig" in printed
     assert "pairs   English (en)  Spanish (es)" in printed
     for reason, number, text in (
@@ -69,9 +59,9 @@ def test_a_table_is_read_without_any_option(sheet: Path, tmp_path: Path) -> None
 def test_examples_are_limited(sheet: Path) -> None:
     with sheet.open("a", encoding="utf-8") as file:
         file.write("\n".join(["", *(f'd,"","{n}"' for n in range(5))]))
-    rows = inspected(sheet, "--examples", "2").splitlines()
+    rows = inspected("corpus", sheet, "--examples", "2").splitlines()
     assert sum(row.startswith("empty side") for row in rows) == 2
-    rows = inspected(sheet, "--examples", "0").splitlines()
+    rows = inspected("corpus", sheet, "--examples", "0").splitlines()
     assert not any(row.startswith("empty side") for row in rows)
 
 
@@ -79,7 +69,7 @@ def test_aligned_files_whose_names_tell_nothing(tmp_path: Path) -> None:
     left, right = tmp_path / "left.txt", tmp_path / "right.txt"
     left.write_text("\n".join(SPANISH), encoding="utf-8")
     right.write_text("\n".join(ENGLISH), encoding="utf-8")
-    overrides = training_overrides(inspected(left, right))
+    overrides = training_overrides(inspected("corpus", left, right))
     assert overrides == [
         "data=files",
         f"data.train={left},{right}",
@@ -92,10 +82,12 @@ def test_languages_of_names_are_kept_and_checked(tmp_path: Path) -> None:
     spanish, english = tmp_path / "a.es", tmp_path / "a.en"
     spanish.write_text("\n".join(SPANISH), encoding="utf-8")
     english.write_text("\n".join(ENGLISH), encoding="utf-8")
-    overrides = training_overrides(inspected(spanish, english))
+    overrides = training_overrides(inspected("corpus", spanish, english))
     assert overrides == ["data=files", f"data.train={spanish},{english}"]
     swapped = ("data.source_language=en", "data.target_language=es")
-    assert "the source side is Spanish" in complaint(lambda: inspected(spanish, english, *swapped))
+    assert "the source side is Spanish" in complaint(
+        lambda: inspected("corpus", spanish, english, *swapped)
+    )
 
 
 def test_json_and_memories_of_unknown_languages(tmp_path: Path) -> None:
@@ -105,7 +97,7 @@ def test_json_and_memories_of_unknown_languages(tmp_path: Path) -> None:
     ]
     path = tmp_path / "pairs.jsonl"
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    assert training_overrides(inspected(path))[2:] == [
+    assert training_overrides(inspected("corpus", path))[2:] == [
         "data.source_language=en",
         "data.target_language=es",
     ]
@@ -116,7 +108,7 @@ def test_json_and_memories_of_unknown_languages(tmp_path: Path) -> None:
     )
     path = tmp_path / "memory.tmx"
     path.write_text(f"<tmx><body>{units}</body></tmx>", encoding="utf-8")
-    assert training_overrides(inspected(path))[2:] == [
+    assert training_overrides(inspected("corpus", path))[2:] == [
         "data.source_language=es",
         "data.target_language=en",
     ]
@@ -135,11 +127,11 @@ def test_a_file_of_one_column_has_no_language(tmp_path: Path) -> None:
     path = tmp_path / "one.txt"
     path.write_text("\n".join(SPANISH), encoding="utf-8")
     reason = f"none of the {len(SPANISH)} lines read is usable, most often because of 'missing col"
-    assert reason in complaint(lambda: inspected(path))
+    assert reason in complaint(lambda: inspected("corpus", path))
 
 
 def test_the_corpora_of_other_groups() -> None:
-    printed = inspected("data=phrasebook", "data.sources.patterns.pairs=0")
+    printed = inspected("corpus", "data=phrasebook", "data.sources.patterns.pairs=0")
     assert "home.tsv" in printed
     assert training_overrides(printed) == ["data=phrasebook", "data.sources.patterns.pairs=0"]
 
@@ -148,8 +140,8 @@ def test_a_missing_file_is_named_as_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").touch()
     name = f"{tmp_path}/pair.csv"
     expected = f"{name} does not exist; did you mean 'pairs.csv'?"
-    assert complaint(lambda: inspected(name)) == expected
-    assert complaint(lambda: inspected(tmp_path / "pairs.csv", name)) == expected
+    assert complaint(lambda: inspected("corpus", name)) == expected
+    assert complaint(lambda: inspected("corpus", tmp_path / "pairs.csv", name)) == expected
 
 
 def test_files_become_overrides(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from rich.console import Console
+from processes import inspected
 
 from nmt import Translator
 from nmt.analysis.heads import ablation, report
@@ -28,15 +27,6 @@ pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cach
 
 SOURCES = ["¿Dónde está la estación?", "", "Me gusta el café, Ana.", "Sí."]
 TARGETS = ["Where is the station?", "", "I like coffee, Ana.", "Yes."]
-
-
-def inspected(*arguments: str | Path) -> str:
-    """Return what the command prints on its console, without a process of its own."""
-    shown = io.StringIO()
-    console = Console(file=shown, highlight=False, markup=False, soft_wrap=True)
-    parsed = make_parser().parse_args(list(map(str, arguments)))
-    parsed.run_command(parsed, console)
-    return shown.getvalue()
 
 
 @pytest.fixture(scope="module")
