@@ -315,7 +315,7 @@ def test_a_run_goes_on_in_smaller_parts_and_learns_the_same(
 
 @pytest.mark.backend
 @pytest.mark.parametrize("what", ["update", "evaluate"])
-def test_what_fails_for_the_first_time_leaves_nothing_behind(
+def test_out_of_memory_undoes_the_update(
     kept: Workshop, undisturbed: Run, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Neither an update that was made before it failed, nor half an evaluation."""
@@ -344,7 +344,7 @@ class Lost:
         raise memory_error()
 
 
-def test_what_is_found_out_later_is_made_again(
+def test_out_of_memory_reported_late_redoes_the_update(
     kept: Workshop, undisturbed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On JAX an update fails when what it measured is read, and the state is lost with it."""
@@ -379,7 +379,7 @@ def test_a_resumed_run_takes_other_micro_batches_of_the_same_updates(
 
 
 @pytest.mark.long
-def test_what_is_lost_before_anything_is_saved_is_said(
+def test_out_of_memory_without_a_checkpoint_names_the_remedy(
     kept: Workshop, without_memory: Callable[..., None]
 ) -> None:
     without_memory(2, intact=False)
