@@ -113,8 +113,9 @@ def corpus_scores(
         try:
             result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if intervals else 1)
         except TypeError:
-            # sacreBLEU 2.6 cannot average resamples if only some of them have a perfect TER.
+            # sacreBLEU 2.6 cannot average resamples if some have no reference but empty ones.
             has_interval = False
+            metric = make_metrics(language)[name]  # whose signature names no resamples
             result = metric.corpus_score(*sentences, n_bootstrap=1)
         scores.append(
             Score(

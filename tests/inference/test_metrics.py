@@ -117,6 +117,15 @@ def test_confidence_intervals() -> None:
     assert bleu.half_width == pytest.approx(0, abs=1e-9)
 
 
+def test_resamples_of_empty_references_alone_leave_no_interval() -> None:
+    hypotheses, references = [GOOD[1], ""], [REFERENCES[1], ""]  # a quarter of all resamples
+    bleu, *others = corpus_scores(hypotheses, references, language="en", intervals=True)
+    assert bleu.half_width is not None
+    assert bleu.half_width > 0
+    assert others == corpus_scores(hypotheses, references, language="en")[1:]
+    assert [(score.mean, score.half_width) for score in others] == [(None, None)] * 2
+
+
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [
