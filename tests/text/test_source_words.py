@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nmt.data.embedded import phrasebook_dir
 from nmt.errors import UserError
-from nmt.text import known_words
-from nmt.text.source_words import MAX_WORDS, WORDS_FILE, SourceWords
+from nmt.text import known_words, source_words
+from nmt.text.source_words import WORDS_FILE, SourceWords
 from nmt.text.spans import find_spans
 
 TEXTS = [
@@ -332,9 +332,11 @@ def test_a_folder_without_words_and_a_damaged_file(tmp_path: Path) -> None:
         SourceWords.load(tmp_path)
 
 
-def test_the_most_frequent_words_are_kept() -> None:
-    texts = [f"w{'x' * 3}{chr(97 + i % 26)}{'y' * (i // 26)}" for i in range(100)]
-    assert len(SourceWords.count(texts).counts) == 100 <= MAX_WORDS
+def test_the_most_frequent_words_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_words, "MAX_WORDS", 2)
+    words = SourceWords.count(["sol pan pan", "pan el", "el"])
+    assert words.counts == {"pan": 3, "el": 2}
+    assert words.merge(SourceWords({"sol": 4})).counts == {"sol": 4, "pan": 3}
 
 
 def test_texts_with_brackets_and_unusual_marks_are_counted(tmp_path: Path) -> None:
