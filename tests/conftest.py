@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +82,14 @@ def pytest_configure(config: pytest.Config) -> None:
     # For JAX alone: TensorFlow logs each program it loads, and tests compile few of them for it.
     os.environ.pop("TF_XLA_FLAGS", None)
     os.environ.update(flags)
+
+
+@contextmanager
+def cpu_seconds(limit: float) -> Iterator[None]:
+    """Fail if the block takes more processor time, however busy the machine is."""
+    begin = time.process_time()
+    yield
+    assert time.process_time() - begin < limit
 
 
 @pytest.fixture

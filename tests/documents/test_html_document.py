@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from conftest import cpu_seconds
 from hypothesis import given
 from hypothesis import strategies as st
 from marked_texts import translations, try_examples
@@ -498,11 +498,10 @@ def test_pages_stay_well_nested_whatever_the_alignment(data: st.DataObject) -> N
 
 
 def test_hostile_tags_take_linear_time() -> None:
-    begin = time.process_time()
-    assert read("<p>" + "<sup>" * 10_000 + "a" + "</sup>" * 10_000).segments[0].text == "a"
-    inputs = "<input " + "value=a " * 20_000 + "type=submit>"
-    assert [segment.text for segment in read(inputs).segments] == ["a"]
-    assert time.process_time() - begin < 5
+    with cpu_seconds(5):
+        assert read("<p>" + "<sup>" * 10_000 + "a" + "</sup>" * 10_000).segments[0].text == "a"
+        inputs = "<input " + "value=a " * 20_000 + "type=submit>"
+        assert [segment.text for segment in read(inputs).segments] == ["a"]
 
 
 def test_the_first_attribute_of_a_name_wins() -> None:

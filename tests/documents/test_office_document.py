@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import time
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from conftest import cpu_seconds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
@@ -688,11 +688,9 @@ DOCX = make_docx(REPORT)
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_hostile_documents_are_refused(data: bytes, message: str) -> None:
-    started = time.monotonic()
-    with pytest.raises(UserError, match=message) as raised:
+    with cpu_seconds(5), pytest.raises(UserError, match=message) as raised:
         extract(data)
     assert "\n" not in str(raised.value)
-    assert time.monotonic() - started < 5
 
 
 def test_large_totals_are_refused() -> None:
@@ -818,9 +816,8 @@ def test_damaged_archives_raise_nothing_but_user_errors(changes: list[tuple[int,
     ids=["one run", "bookmarks", "fields", "marks", "text boxes"],
 )
 def test_long_paragraphs_take_linear_time(content: str) -> None:
-    started = time.monotonic()
-    exclaim(make_docx(make_paragraph(content)))
-    assert time.monotonic() - started < 20
+    with cpu_seconds(20):
+        exclaim(make_docx(make_paragraph(content)))
 
 
 # Properties

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import PATIENCE
 from fake_attention import SENTENCES, STEPS, attention, log, log_runs
 from tensorboard.backend.application import TensorBoardWSGIApp
 from tensorboard.default import get_static_plugins
@@ -58,7 +59,7 @@ def ask(client: Client, path: str, **parameters: Any) -> TestResponse:
 
 def until(client: Client, path: str, is_complete: Any, **parameters: Any) -> Any:
     """Ask until TensorBoard has read the event files."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE / 1000
     while True:
         client.read()
         answer = client.get(f"/data/{path}", query_string=parameters)

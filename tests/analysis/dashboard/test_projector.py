@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import PATIENCE
 from tensorboard import program
 from tensorboard.plugins.core.core_plugin import CorePluginLoader
 from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
@@ -70,7 +71,7 @@ def test_the_projector_serves_vectors_and_labels(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"{address}data/plugins_listing") as answer:
             return bool(json.loads(answer.read())["projector"]["enabled"])
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE / 1000
     while not (runs := json.loads(get("runs"))):
         assert time.monotonic() < deadline, "TensorBoard found no run with embeddings"
         time.sleep(0.1)
