@@ -167,7 +167,7 @@ def list_with_times(folder: Path) -> set[tuple[Path, int]]:
     return {(path, path.stat().st_mtime_ns) for path in folder.iterdir()}
 
 
-def fuzz_target(name: str, folder: Path, executions: int, seconds: float) -> Result:
+def fuzz_target(name: str, folder: Path, executions: int, seconds: float, seed: int = 0) -> Result:
     """Fuzz a target in a separate process, and read the statistics of libFuzzer.
 
     Args:
@@ -175,11 +175,13 @@ def fuzz_target(name: str, folder: Path, executions: int, seconds: float) -> Res
         folder: folder for corpora and findings.
         executions: number of executions; 0: unlimited.
         seconds: time limit; 0: unlimited.
+        seed: of the inputs; 0: another one each time.
     """
     (folder / FINDINGS).mkdir(parents=True, exist_ok=True)
     before = list_with_times(folder / FINDINGS)
     options = [
         f"-runs={executions or -1}",
+        f"-seed={seed}",
         f"-max_total_time={math.ceil(seconds)}",
         f"-max_len={LONGEST_INPUT}",
         f"-rss_limit_mb={MEMORY}",
