@@ -12,7 +12,8 @@ import pytest
 from marked_texts import build
 from marked_texts import write as write_marks
 
-from nmt.documents.files import read_document, write_translated
+from nmt.documents import files
+from nmt.documents.files import read_document, read_lines, write_translated
 from nmt.documents.formats import FORMATS, Document, DocumentOptions, extract, find_format
 from nmt.documents.translating import (
     match_endings,
@@ -312,6 +313,22 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(UserError, match=r"a\.html: the document is not UTF-8"):
         read_document(path, "html", DocumentOptions())
+
+
+def test_a_file_or_line_that_is_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_MAX_BYTES", 10)
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a" * 10)
+    assert len(read_document(path, "text", DocumentOptions()).segments) == 1
+    path.write_bytes(b"a" * 11)
+    with pytest.raises(UserError, match=r"a\.txt has 0 MiB: split it into documents"):
+        read_document(path, "text", DocumentOptions())
+    longest = "a" * (1 << 20)
+    assert read_lines(f"a\n{longest}\n".encode(), "x", None) == ["a", longest]
+    with pytest.raises(UserError, match="x: line 2 is longer than 1 MiB: break it up"):
+        read_lines(f"a\n{longest}a".encode(), "x", None)
 
 
 def test_a_file_in_another_encoding_becomes_utf_8(tmp_path: Path) -> None:

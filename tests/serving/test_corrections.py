@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from fake_service import Running, serving
+from fastapi import HTTPException
 from sample_corpora import complaint
 
 from nmt.serving import corrections as module
@@ -158,6 +160,26 @@ def test_a_full_disk_leaves_whole_lines(
         answer = service.correct(**CAR)
     assert answer.status == 500
     assert answer.json == {"error": "the correction was not kept: No space left on device"}
+    assert path.read_bytes() == before
+
+
+class HalfWritten(io.FileIO):
+    """A file on a disk that has room for half of what is written."""
+
+    def write(self, content: Any) -> int:
+        return super().write(content[: len(content) // 2])
+
+
+def test_a_line_that_is_written_in_part_is_taken_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = CorrectionFile(path, LANGUAGES)
+    file.add(Correction(**CAR))
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda path, mode, **_: HalfWritten(path, mode))
+        with pytest.raises(HTTPException, match="not kept: No space left on device"):
+            file.add(Correction(**CAR))
     assert path.read_bytes() == before
 
 
