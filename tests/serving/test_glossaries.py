@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from fake_service import TERMS, FakeTranslator, serving
+from fake_service import SOON, TERMS, serving, until
 
 from nmt.errors import UserError
 from nmt.serving.glossaries import read_glossaries
@@ -40,12 +41,17 @@ def test_an_unknown_glossary_is_named() -> None:
 
 
 def test_searches_with_and_without_a_glossary_share_no_batch() -> None:
-    translator = FakeTranslator()
-    with serving(translator, max_wait_s=0.2) as running:
-        running.translate(["gato", "casa"], glossary="animals")
-        running.translate("gato")
-    glossaries = [options["glossary"] for _, options in translator.calls]
-    assert glossaries == [translator.glossaries["animals"], None]
+    with serving() as running, ThreadPoolExecutor() as pool:
+        running.translator.gate.clear()
+        pool.submit(running.translate, "Hola")
+        assert running.translator.started.wait(SOON)
+        pool.submit(running.translate, ["gato", "casa"], glossary="animals")
+        until(lambda: running.measured("nmt_sentences_total") == 1 + 2)
+        pool.submit(running.translate, "gato")
+        until(lambda: running.measured("nmt_sentences_total") == 1 + 2 + 1)
+        running.translator.gate.set()
+    glossaries = [options["glossary"] for _, options in running.translator.calls]
+    assert glossaries == [None, running.translator.glossaries["animals"], None]
 
 
 def test_a_document_uses_a_glossary() -> None:
