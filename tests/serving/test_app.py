@@ -289,13 +289,14 @@ def test_info_says_whether_there_is_attention() -> None:
 
 
 def test_attention_that_takes_too_long_to_load_is_there_for_a_later_request() -> None:
+    body = {"text": "Hola mundo", "attention": True}
     with serving(timeout_s=0.5) as running:
         running.translator.loading_gate.clear()
-        answer = running.post({"text": "Hola mundo", "attention": True})
+        answer = running.post(body)
         assert answer.status == 503
         assert answer.json == {"error": "attention is being loaded: try again soon"}
         running.translator.loading_gate.set()
-        assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
+        until(lambda: b'"weights"' in running.post(body).body)
 
 
 def test_attention_that_cannot_be_loaded() -> None:
@@ -802,7 +803,8 @@ def test_connections_beyond_the_limit_are_refused_in_json() -> None:
 def test_the_health_check_fails_when_the_model_does(
     fault: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(health_s=0.3) as running:
+    limits = {"health_s": 0.3} if fault == "hang" else {}
+    with serving(**limits) as running:
         batcher = running.app.state.service.batcher
         if fault == "fail":
             monkeypatch.setattr(running.translator, "hypotheses", None)
