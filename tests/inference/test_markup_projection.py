@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from marked_texts import (
     assert_is_sound,
@@ -169,6 +169,25 @@ def test_the_text_itself_is_its_translation(source: MarkedText) -> None:
     bare = source.without_kept()
     assert projected.text == bare.text
     assert_is_sound(projected)
+
+
+def list_words(marked: MarkedText) -> list[list[str]]:
+    """Return the words of each element."""
+    spans = find_words(marked.text)
+    return [
+        [marked.text[a:b] for a, b in spans if a < mark.end and mark.begin < b]
+        for mark in marked.marks
+    ]
+
+
+@given(marked_texts())
+def test_elements_around_whole_words_keep_them(source: MarkedText) -> None:
+    spans = find_words(source.text)
+    ends = [end for mark in source.marks for end in (mark.begin, mark.end)]
+    assume(not any(begin < at < end for begin, end in spans for at in ends))
+    words = [Word(*span, None, (span,)) for span in spans]
+    projected = project_marks(source, source.text, words)
+    assert list_words(projected) == list_words(source.without_kept())
 
 
 def test_thousands_of_elements_are_projected() -> None:

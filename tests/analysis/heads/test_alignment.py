@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from nmt.analysis.heads.alignment import (
     select,
     weigh_rows,
 )
+from nmt.data.tokenizer import Tokenizer
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -78,6 +80,13 @@ def test_information_is_of_rows_that_are_sure_of_different_words() -> None:
     assert choose_most_informative([weights], list_methods(2, 1, shifted=True)).layer == 2
 
 
+def join_pieces(tokenizer: Tokenizer, count: int) -> str:
+    """Return a text of words that are one piece each."""
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    words = [piece[1:] for piece in pieces if re.fullmatch("▁[a-z]+", piece)]
+    return " ".join([word for word in words if len(tokenizer.encode([word])[0]) == 1][:count])
+
+
 def test_a_model_aligns_every_pair_that_has_words(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run)
     texts = [
@@ -87,12 +96,14 @@ def test_a_model_aligns_every_pair_that_has_words(tiny_run: Path) -> None:
         ("palabra " * 400, "too long"),
         ("Sí.", ""),
         ("Sí.", "Yes."),
+        (join_pieces(translator.tokenizer, 3), join_pieces(translator.tokenizer.target, 2)),
     ]
     pairs = [SentencePair.of(source.strip(), target) for source, target in texts]
     aligned = list(align_heads(translator, pairs))
     by_engine = list(align(translator, pairs))
-    assert [weights is None for weights in by_engine] == [weights is None for weights in aligned]
-    assert [weights is None for weights in aligned] == [False, True, False, True, True, False]
+    are_missing = [weights is None for weights in aligned]
+    assert are_missing == [False, True, False, True, True, False, False]
+    assert [weights is None for weights in by_engine] == are_missing
     layers = translator.keras_engine("attention").model.attention_layers("cross")
     for pair, weights, engine_weights in zip(pairs, aligned, by_engine, strict=True):
         if weights is None or engine_weights is None:
@@ -104,8 +115,7 @@ def test_a_model_aligns_every_pair_that_has_words(tiny_run: Path) -> None:
         np.testing.assert_allclose(engine_weights.sum(-1), 1, atol=1e-5)
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
     # Words that are one piece each have the rows of that piece.
-    source, target = pairs[-1].words()
-    attention = translator.attentions([("Sí.", "Yes.")])[0]
-    if len(attention.target_out) == len(target) + 1 and len(attention.source) == len(source) + 1:
-        np.testing.assert_allclose(aligned[-1][0], attention.cross[:, :, :-1], atol=1e-6)
-        np.testing.assert_allclose(aligned[-1][1], attention.cross[:, :, 1:], atol=1e-6)
+    [attention] = translator.attentions([texts[-1]])
+    assert attention.cross.shape[-2:] == (2 + 1, 3 + 1)
+    np.testing.assert_allclose(aligned[-1][0], attention.cross[:, :, :-1], atol=1e-6)
+    np.testing.assert_allclose(aligned[-1][1], attention.cross[:, :, 1:], atol=1e-6)
