@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +34,8 @@ from nmt.inference.quality_fitting import (
     translate_and_score,
 )
 from nmt.inference.quality_model import QualityModel
+from nmt.runs.building import build_model
+from nmt.runs.checkpoint import write_arrays
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 
@@ -186,6 +190,50 @@ def test_a_run_gets_both_files(
     loaded = Lexicon.load(folder.path)
     assert loaded is not None
     assert loaded.layer is None  # a decoder of one layer leaves no choice
+
+
+def test_a_layer_is_chosen_by_the_attention_of_the_pairs_that_fit(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(shutil.copytree(tiny_run, tmp_path / "run"))
+    corpus = read_corpus(folder, lambda line: None)
+    config = folder.config
+    sizes = replace(config.model, decoder_layers=2)
+    folder.write_config(
+        replace(config, model=sizes, decoding=replace(config.decoding, batch_size=6))
+    )
+    tokenizer = folder.load_tokenizer()
+    untrained = build_model(folder.config, tokenizer.vocabulary_size, precision="float32")
+    arrays = {f"model/{name}": array.numpy() for name, array in untrained.named_weights().items()}
+    write_arrays(folder.checkpoints.best, arrays, {})
+    measured: list[Any] = []
+
+    def measure_layers(*arguments: Any) -> int:
+        measured.extend(arguments)
+        return 1
+
+    def refuse(*arguments: object) -> None:
+        raise UserError("not now")
+
+    monkeypatch.setattr(quality_fitting, "MIN_PAIRS", 10)
+    monkeypatch.setattr(quality_fitting, "measure_layers", measure_layers)
+    monkeypatch.setattr(quality_fitting, "fit_quality", refuse)
+    pairs = corpus.dev
+    dev = [*pairs[:3], Pair("casa " * 400, "house"), Pair("casa", "house " * 400), *pairs[3:]]
+    lines: list[str] = []
+    assert fit_run(folder, replace(corpus, dev=dev), lines.append, engine="keras") is None
+    assert lines == ["no confidence: not now"]
+    attentions, sources, targets, _ = measured
+    for ids, encoder, side in ((sources, tokenizer, 0), (targets, tokenizer.target, 1)):
+        expected = encoder.encode([pair[side] for pair in pairs])
+        assert [each.tolist() for each in ids] == [each.tolist() for each in expected]
+    assert [weights.shape for weights in attentions] == [
+        (2, sizes.num_heads, len(target) + 1, len(source) + 1)
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    loaded = Lexicon.load(folder.path)
+    assert loaded is not None
+    assert loaded.layer == 1
 
 
 def test_a_prepared_corpus_gives_a_lexicon(tiny_run: Path, tmp_path: Path) -> None:
