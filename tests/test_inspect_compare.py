@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +17,13 @@ from conftest import PATIENCE, needs_chromium
 from processes import inspected
 
 from nmt import Translator
+from nmt.analysis.comparison import analysis
 from nmt.analysis.comparison.page import make_page
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import RunFolder
+from nmt.text.context import PreviousSentences, add_contexts, split_context
 
 pytest_plugins = ("browsers", "translators")
 pytestmark = pytest.mark.xdist_group("tiny run")
@@ -115,6 +118,32 @@ def test_a_checkpoint_is_a_system_and_one_system_has_its_own_analysis(
     [(title, findings)] = content["findings"].items()
     assert title == f"{tiny_run.name}, {path.stem}"
     assert findings[0].startswith(f"{title}: BLEU")
+
+
+def test_noise_changes_sentences_and_not_their_contexts(
+    context_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, reference = tmp_path / "source.es", tmp_path / "reference.en"
+    sentences = ["¿Dónde está la estación?", "Está allí, a la derecha.", "¡Muchas gracias, señor!"]
+    source.write_text("\n".join(sentences), encoding="utf-8")
+    reference.write_text("Where is the station?\nOver there.\nThank you!", encoding="utf-8")
+    translated: list[Sequence[str]] = []
+
+    def record(translator: Translator, texts: Sequence[str], *_: object, **__: object) -> list[str]:
+        translated.append(texts)
+        return list(texts)
+
+    monkeypatch.setattr(analysis, "translate_with_progress", record)
+    options = ("--source", source, "--reference", reference, "--beam", "1", "--noise")
+    compared(context_run, *options, output=tmp_path / "out")
+    contexts = [
+        split_context(text)[0] for text in add_contexts(sentences, PreviousSentences(1, "es"))
+    ]
+    assert len(translated) == 4
+    for texts in translated:
+        changed = [split_context(text) for text in texts]
+        assert [context for context, _ in changed] == contexts
+        assert all(text != plain for (_, text), plain in zip(changed, sentences, strict=True))
 
 
 def test_a_head_that_writes_nothing_is_named(tiny_run: Path, tmp_path: Path) -> None:
