@@ -234,6 +234,10 @@ def test_a_run_gets_its_confidence_and_a_table(
     [[best]] = Translator.load(run).run(["Sí."], SearchRequest(quality=True))
     assert best.confidence is not None
     assert best.words
+    inspected("compare", run, "--output", tmp_path / "compared")
+    document = (tmp_path / "compared" / "comparison.md").read_text(encoding="utf-8")
+    assert "## Confidence of " in document
+    assert "Words of 16 sentences by their confidence" in document
     corpus = read_corpus(RunFolder.open(run), lambda line: None)
     unmeasurable = replace(corpus, test=[Pair("12345", "12345"), Pair("casa " * 99, "house")])
     monkeypatch.setattr("nmt.runs.corpus.read_corpus", lambda *arguments: unmeasurable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from nmt import Translator
 from nmt.analysis.comparison import coverage
-from nmt.analysis.comparison.confidence import Reliability, make_bins
+from nmt.analysis.comparison.confidence import Reliability, make_bins, measure_reliability
 from nmt.analysis.comparison.words import (
     align_words,
     find_leads,
@@ -19,6 +19,8 @@ from nmt.analysis.comparison.words import (
     score_frequencies,
 )
 from nmt.analysis.heads.alignment import SentencePair
+from nmt.inference.contract import SearchRequest
+from nmt.inference.results import Translation, Word
 
 
 def test_f1_by_frequency_by_hand() -> None:
@@ -120,6 +122,29 @@ def test_bins_of_confidence_by_hand() -> None:
     error = Reliability(2, 4, [low, high]).calibration_error
     assert error == pytest.approx((0.05 + (2.86 - 2)) / 4)
     assert make_bins([]) == []
+
+
+def test_the_words_of_translations_are_right_if_references_have_them() -> None:
+    words = (Word(0, 3, 0.9, ()), Word(4, 7, 0.2, ()), Word(7, 8, None, ()))
+    best = Translation("the dog.", -1.0, -0.5, (), words=words)
+
+    class Unsure:
+        def stream(
+            self, chunks: Iterable[Sequence[str]], request: SearchRequest
+        ) -> Iterator[list[list[Translation]]]:
+            assert request.quality
+            for texts in chunks:
+                yield [[best] for _ in texts]
+
+    measured = measure_reliability(
+        cast(Translator, Unsure()),
+        ["el gato", "el perro"],
+        ["the cat", "the dog"],
+        SearchRequest(quality=True),
+        Console(quiet=True),
+    )
+    assert (measured.sentences, measured.words) == (2, 4)
+    assert [(each.confidence, each.right) for each in measured.bins] == [(0.2, 0.5), (0.9, 1.0)]
 
 
 def test_omissions_and_additions_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
