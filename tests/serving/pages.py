@@ -24,23 +24,32 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def open_page(browser: Any, service: Running) -> Iterator[Callable[..., Any]]:
-    """Return the function that opens the page; no script may fail on any of them."""
+    """Return the function that opens the page of a service.
+
+    No script may fail, nothing may violate the content security policy, and nothing may be asked of
+    another origin.
+    """
     contexts: list[Any] = []
     problems: list[str] = []
 
-    def listen(message: Any) -> None:
+    def check_message(message: Any) -> None:
         if message.type == "error" and "Failed to load resource" not in message.text:
             problems.append(message.text)
 
-    def open_page(fragment: str = "", **options: Any) -> Any:
+    def open_page(fragment: str = "", running: Running = service, **options: Any) -> Any:
+        def check_request(request: Any) -> None:
+            if not request.url.startswith((running.url, "data:", "blob:")):
+                problems.append(request.url)
+
         context = browser.new_context(**options)
         contexts.append(context)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", listen)
-        page.goto(service.url + fragment)
+        page.on("console", check_message)
+        page.on("request", check_request)
+        page.goto(running.url + fragment)
         page.get_by_role("heading", name="Spanish → English").wait_for()
         return page
 

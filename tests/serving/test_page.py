@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, needs_chromium
+from conftest import needs_chromium
 from fake_service import FakeTranslator, Running, serving
+from page_checks import record_requests
 
 from nmt.errors import UserError
 
 api = pytest.importorskip("playwright.sync_api")
 
-pytest_plugins = ("browsers",)
+pytest_plugins = ("pages",)
 pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
 
 
@@ -24,35 +25,10 @@ def service() -> Iterator[Running]:
         yield running
 
 
-@pytest.fixture
-def page(browser: Any, service: Running) -> Iterator[Any]:
-    """Open the page; nothing may be asked of another origin, and no script may fail."""
-    page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
-    urls: list[str] = []
-    problems: list[str] = []
-    page.on("request", lambda request: urls.append(request.url))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-        "console",
-        lambda message: (
-            problems.append(message.text)
-            if message.type == "error" and "Failed to load resource" not in message.text
-            else None
-        ),
-    )
-    page.goto(service.url)
-    yield page
-    page.close()
-    service.translator.gate.set()
-    assert [url for url in urls if not url.startswith((service.url, "data:"))] == []
-    assert problems == []
-
-
 def open_attention(page: Any, text: str) -> None:
-    """Type a text, and ask for attention once it is translated."""
+    """Enter a text, and ask for attention once it is translated."""
     source = page.locator("#source")
-    source.press_sequentially(text)
+    source.fill(text)
     page.locator("#target-words .word").first.wait_for()
     page.locator("summary").click()
     source.focus()
@@ -176,12 +152,11 @@ def test_what_the_model_left_out_is_named(page: Any) -> None:
 
 
 def test_a_run_without_confidence_lights_words_and_says_why_none_is_underlined(
-    browser: Any,
+    open_page: Callable[..., Any],
 ) -> None:
     with serving() as running:
         running.translator.missing_quality = "the run has no quality.json"
-        page = browser.new_page()
-        page.goto(running.url)
+        page = open_page(running=running)
         page.locator("#source").fill("la\ncasa")
         target = page.locator("#target-words")
         api.expect(target).to_have_text("house\nthe", use_inner_text=True)
@@ -196,22 +171,19 @@ def test_a_run_without_confidence_lights_words_and_says_why_none_is_underlined(
         page.locator("#viewer svg").wait_for()
         page.locator("#target-words .word").first.hover()
         expect_weights(page, "source", {"la": "0.10", "casa": "0.80", "end": "0.10"})
-        page.close()
 
 
-def test_attention_that_is_closed_is_no_longer_asked_for(browser: Any) -> None:
+def test_attention_that_is_closed_is_no_longer_asked_for(open_page: Callable[..., Any]) -> None:
     with serving() as running:
-        page = browser.new_page()
-        attentions = translations_asked(page)
-        page.goto(running.url)
+        page = open_page(running=running)
+        bodies = record_requests(page, "/translate")
         open_attention(page, "Hola mundo")
         expect_translation(page, "world hello")
         page.locator("summary").click()
         api.expect(page.locator("#source-words .word")).to_have_text(["Hola", "mundo"])
         page.locator("#source").fill("la casa")
         api.expect(page.locator("#target-words")).to_have_text("house the")
-        assert attentions[-4:] == [False, True, False, False]
-        page.close()
+        assert [body["attention"] for body in bodies] == [False, False, True, False, False]
 
 
 def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> None:
@@ -385,23 +357,20 @@ def test_it_says_when_the_service_refuses_fails_or_is_away(page: Any, service: R
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_needs_no_sideways_scrolling(browser: Any, service: Running, scheme: str) -> None:
-    page = browser.new_page(viewport={"width": 360, "height": 640}, color_scheme=scheme)
-    page.goto(service.url)
+def test_a_phone_needs_no_sideways_scrolling(open_page: Callable[..., Any], scheme: str) -> None:
+    page = open_page(viewport={"width": 360, "height": 640}, color_scheme=scheme)
     open_attention(page, "Hola mundo")
     page.locator("#viewer svg").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     channels = [int(part) for part in background.removeprefix("rgb(").rstrip(")").split(",")]
     assert (sum(channels) < 3 * 128) == (scheme == "dark")
-    page.close()
 
 
-def test_the_translation_is_there_before_attention_is(browser: Any) -> None:
+def test_the_translation_is_there_before_attention_is(open_page: Callable[..., Any]) -> None:
     with serving() as running:
         running.translator.loading_gate.clear()
-        page = browser.new_page()
-        page.goto(running.url)
+        page = open_page(running=running)
         open_attention(page, "Hola mundo")
         api.expect(page.locator("#target-words")).to_have_text("world hello")
         api.expect(page.locator("#hint")).to_have_text("Attention is being loaded …")
@@ -414,29 +383,13 @@ def test_the_translation_is_there_before_attention_is(browser: Any) -> None:
         page.locator("#source").fill("Hola amigo")
         api.expect(page.locator("#source-words")).to_have_text("Hola amigo end ")
         assert len(running.translator.calls) == calls + 1  # attention is asked for at once now
-        page.close()
 
 
-def translations_asked(page: Any) -> list[bool]:
-    """Return a list that grows with every translation asked for: whether with attention."""
-    attentions: list[bool] = []
-    page.on(
-        "request",
-        lambda request: (
-            attentions.append(request.post_data_json["attention"])
-            if request.url.endswith("/translate")
-            else None
-        ),
-    )
-    return attentions
-
-
-def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> None:
+def test_a_translation_stays_when_attention_cannot_be_loaded(open_page: Callable[..., Any]) -> None:
     with serving() as running:
         running.translator.loading_error = UserError("the weights are damaged")
-        page = browser.new_page()
-        attentions = translations_asked(page)
-        page.goto(running.url)
+        page = open_page(running=running)
+        bodies = record_requests(page, "/translate")
         target, hint = page.locator("#target-words"), page.locator("#hint")
         page.locator("#source").fill("Hola mundo")
         api.expect(target).to_have_text("world hello")
@@ -449,15 +402,13 @@ def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> No
         page.locator("#source").fill("la casa")
         api.expect(target).to_have_text("house the")
         api.expect(hint).to_have_text("Attention is unavailable: the weights are damaged.")
-        assert attentions == [False, False, True, False]
-        page.close()
+        assert [body["attention"] for body in bodies] == [False, False, True, False]
 
 
-def test_a_translation_stays_when_attention_fails_once(browser: Any) -> None:
+def test_a_translation_stays_when_attention_fails_once(open_page: Callable[..., Any]) -> None:
     with serving() as running:
-        page = browser.new_page()
-        attentions = translations_asked(page)
-        page.goto(running.url)
+        page = open_page(running=running)
+        bodies = record_requests(page, "/translate")
         target, hint = page.locator("#target-words"), page.locator("#hint")
         page.locator("#source").fill("Hola mundo")
         api.expect(target).to_have_text("world hello")
@@ -473,17 +424,15 @@ def test_a_translation_stays_when_attention_fails_once(browser: Any) -> None:
         page.locator("#source").fill("Hola casa")
         api.expect(page.locator("#source-words")).to_have_text("Hola casa end ")
         api.expect(hint).to_have_text("")
-        assert attentions == [False, False, True, True, False, True]
-        page.close()
+        assert [body["attention"] for body in bodies] == [False, False, True, True, False, True]
 
 
-def test_a_service_without_attention_is_not_asked_for_it(browser: Any) -> None:
+def test_a_service_without_attention_is_not_asked_for_it(open_page: Callable[..., Any]) -> None:
     translator = FakeTranslator()
     translator.has_attention = False
     with serving(translator) as running:
-        page = browser.new_page()
-        attentions = translations_asked(page)
-        page.goto(running.url)
+        page = open_page(running=running)
+        bodies = record_requests(page, "/translate")
         page.locator("#source").fill("Hola mundo")
         api.expect(page.locator("#target-words")).to_have_text("world hello")
         page.locator("summary").click()
@@ -492,6 +441,5 @@ def test_a_service_without_attention_is_not_asked_for_it(browser: Any) -> None:
         )
         page.locator("#source").fill("la casa")
         api.expect(page.locator("#target-words")).to_have_text("house the")
-        assert attentions == [False, False, False]
+        assert [body["attention"] for body in bodies] == [False, False, False]
         assert running.translator.loads == 0
-        page.close()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, needs_chromium
+from conftest import needs_chromium
 from fake_service import Running, serving
 
 from nmt.serving.corrections import CorrectionFile
 
 api = pytest.importorskip("playwright.sync_api")
 
-pytest_plugins = ("browsers",)
+pytest_plugins = ("pages",)
 pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
 
 
@@ -30,17 +30,19 @@ def service(table: Path) -> Iterator[Running]:
         yield running
 
 
-def open_page(browser: Any, running: Running) -> Any:
-    page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
-    page.goto(running.url)
-    page.locator("#source").fill("la casa")
-    page.locator("#target-words .word").first.wait_for()
+@pytest.fixture
+def page(open_page: Callable[..., Any]) -> Any:
+    page = open_page()
+    translate(page)
     return page
 
 
-def test_a_correction_is_written_and_saved(browser: Any, service: Running, table: Path) -> None:
-    page = open_page(browser, service)
+def translate(page: Any) -> None:
+    page.locator("#source").fill("la casa")
+    page.locator("#target-words .word").first.wait_for()
+
+
+def test_a_correction_is_written_and_saved(page: Any, table: Path) -> None:
     field, state = page.get_by_label("Correction", exact=True), page.locator("#correction-state")
     page.get_by_role("button", name="Correct", exact=True).click()
     api.expect(field).to_be_focused()
@@ -54,11 +56,9 @@ def test_a_correction_is_written_and_saved(browser: Any, service: Running, table
     api.expect(page.get_by_role("button", name="Correct", exact=True)).to_be_focused()
     api.expect(page.locator("#target-words")).to_be_visible()
     assert table.read_text(encoding="utf-8").startswith("la casa\tthe house\thouse the\t")
-    page.close()
 
 
-def test_what_is_refused_can_be_written_again(browser: Any, service: Running, table: Path) -> None:
-    page = open_page(browser, service)
+def test_what_is_refused_can_be_written_again(page: Any, table: Path) -> None:
     field, state = page.get_by_label("Correction", exact=True), page.locator("#correction-state")
     page.get_by_role("button", name="Correct", exact=True).click()
     field.fill(" ")
@@ -77,13 +77,9 @@ def test_what_is_refused_can_be_written_again(browser: Any, service: Running, ta
     page.locator("#source").fill("")
     api.expect(page.locator("#correcting")).to_be_hidden()
     assert table.read_bytes() == b""
-    page.close()
 
 
-def test_a_correction_is_sent_once_and_the_focus_stays(
-    browser: Any, service: Running, table: Path
-) -> None:
-    page = open_page(browser, service)
+def test_a_correction_is_sent_once_and_the_focus_stays(page: Any, table: Path) -> None:
     held: list[Any] = []
     page.route(re.compile("/corrections"), lambda route: held.append(route))
     page.get_by_role("button", name="Correct", exact=True).click()
@@ -97,12 +93,11 @@ def test_a_correction_is_sent_once_and_the_focus_stays(
     api.expect(page.locator("#correction-state")).to_have_text("Correction saved.")
     assert len(held) == 1
     assert table.read_text(encoding="utf-8").count("\n") == 1
-    page.close()
 
 
-def test_nothing_is_offered_by_a_service_that_keeps_none(browser: Any) -> None:
+def test_nothing_is_offered_by_a_service_that_keeps_none(open_page: Callable[..., Any]) -> None:
     with serving() as running:
-        page = open_page(browser, running)
+        page = open_page(running=running)
+        translate(page)
         api.expect(page.locator("#title")).to_have_text("Spanish → English")
         api.expect(page.locator("#correcting")).to_be_hidden()
-        page.close()

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, needs_chromium
+from conftest import needs_chromium
 from fake_service import Running, serving, until
 
 api = pytest.importorskip("playwright.sync_api")
 
-pytest_plugins = ("browsers",)
+pytest_plugins = ("pages",)
 pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
 
 
@@ -20,28 +20,6 @@ pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
 def service() -> Iterator[Running]:
     with serving() as running:
         yield running
-
-
-@pytest.fixture
-def page(browser: Any, service: Running) -> Iterator[Any]:
-    """Open the page; no script may fail, and the content security policy may not be violated."""
-    page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-        "console",
-        lambda message: (
-            problems.append(message.text)
-            if message.type == "error" and "Failed to load resource" not in message.text
-            else None
-        ),
-    )
-    page.goto(service.url)
-    yield page
-    service.translator.gate.set()
-    page.close()
-    assert problems == []
 
 
 def drop(page: Any, *files: tuple[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -98,26 +99,22 @@ def test_an_error_says_why_there_is_no_explanation(page: Any) -> None:
     api.expect(dialog.get_by_role("table")).to_be_hidden()
 
 
-def test_a_model_that_cannot_explain_says_so(browser: Any) -> None:
+def test_a_model_that_cannot_explain_says_so(open_page: Callable[..., Any]) -> None:
     translator = FakeTranslator()
     translator.loading_error = UserError("the weights are missing")
     with serving(translator) as running:
-        page = browser.new_page()
-        page.goto(running.url)
+        page = open_page(running=running)
         translated(page, "la casa", "house", "the")
         status = ask_why(page).get_by_role("status")
         api.expect(status).to_have_text("No explanation: the weights are missing.")
-        page.close()
     translator = FakeTranslator()
     translator.has_attention = False
     with serving(translator) as running:
-        page = browser.new_page()
-        page.goto(running.url)
+        page = open_page(running=running)
         translated(page, "la casa", "house", "the")
         words(page).first.click()
         api.expect(page.locator("#alternatives-list button")).to_have_count(3)
         api.expect(page.locator("#why")).to_be_hidden()
-        page.close()
 
 
 def test_a_model_without_contributions_gives_contrasts(

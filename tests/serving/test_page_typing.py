@@ -8,23 +8,12 @@ from typing import Any
 import pytest
 from conftest import needs_chromium
 from fake_service import Running
+from page_checks import record_requests
 
 api = pytest.importorskip("playwright.sync_api")
 
 pytest_plugins = ("pages",)
 pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
-
-
-def record_requests(page: Any, path: str) -> list[Any]:
-    """Return a list that grows with the body of every request for a path."""
-    bodies: list[Any] = []
-    page.on(
-        "request",
-        lambda request: (
-            bodies.append(request.post_data_json) if request.url.endswith(path) else None
-        ),
-    )
-    return bodies
 
 
 def stop_clock(page: Any) -> None:

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CHROMIUM
-from fake_service import CROSS, FakeTranslator, serving
+from conftest import needs_chromium
+from fake_service import CROSS, FakeTranslator, Running, serving
 
 api = pytest.importorskip("playwright.sync_api")
 
-pytestmark = [
-    pytest.mark.xdist_group("serving"),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytest_plugins = ("pages",)
+pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
 
 
 class Pieces(FakeTranslator):
@@ -36,29 +34,17 @@ class Pieces(FakeTranslator):
 
 
 @pytest.fixture(scope="module")
-def translator() -> Pieces:
-    return Pieces()
-
-
-@pytest.fixture(scope="module")
-def page(translator: Pieces) -> Iterator[Any]:
-    with serving(translator) as running, api.sync_playwright() as playwright:
-        # No sandbox: as root, in a container, there is none.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(running.url)
-        page.locator("#source").fill("Hola")
-        page.locator("summary").click()
-        yield page
-        browser.close()
+def service() -> Iterator[Running]:
+    with serving(Pieces()) as running:
+        yield running
 
 
 def test_pieces_of_scripts_without_spaces_are_words_as_in_the_text(
-    page: Any, translator: Pieces
+    page: Any, service: Running
 ) -> None:
-    translator.pieces = ["▁他", "买", "了", "14:30", "▁牛奶", "。", "</s>"]
-    page.locator("#source").fill("")
+    service.translator.pieces = ["▁他", "买", "了", "14:30", "▁牛奶", "。", "</s>"]
     page.locator("#source").fill("他买了14:30 牛奶。")
+    page.locator("summary").click()
     words = page.locator("#source-words .word")
     api.expect(words).to_have_text(["他", "买", "了", "14:30", "牛奶", "。", "end"])
     api.expect(page.locator("#source-words")).to_have_text("他买了14:30 牛奶。 end")
@@ -74,10 +60,10 @@ def test_pieces_of_scripts_without_spaces_are_words_as_in_the_text(
     ids=["WordPiece", "a sign of WordPiece", "SentencePiece"],
 )
 def test_words_have_no_marks_of_their_pieces(
-    page: Any, translator: Pieces, pieces: list[str], words: str
+    page: Any, service: Running, pieces: list[str], words: str
 ) -> None:
-    translator.pieces = pieces
-    page.locator("#source").fill("")
+    service.translator.pieces = pieces
     page.locator("#source").fill("Hola a todo el mundo")
+    page.locator("summary").click()
     api.expect(page.locator("#target-words")).to_have_text(words)
     api.expect(page.locator("#source-words")).to_have_text(f"{words}end ")
