@@ -1,4 +1,4 @@
-"""What tests of the page look at: the requests that it sends."""
+"""What tests of the page look at: the requests that it sends, and the messages that it shows."""
 
 from __future__ import annotations
 
@@ -15,3 +15,15 @@ def record_requests(page: Any, path: str) -> list[Any]:
         ),
     )
     return bodies
+
+
+def record_messages(page: Any) -> None:
+    """Let the page keep all messages that it shows in its variable ``messages``."""
+    page.evaluate(
+        """() => {
+          const element = document.getElementById("message");
+          window.messages = [];
+          const record = () => element.textContent && window.messages.push(element.textContent);
+          new MutationObserver(record).observe(element, { childList: true, subtree: true });
+        }"""
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import needs_chromium
 from fake_service import FakeTranslator, Running, serving
-from page_checks import record_requests
+from page_checks import record_messages, record_requests
 
 from nmt.errors import UserError
 
@@ -318,12 +318,16 @@ def test_the_keyboard_reaches_every_word(page: Any) -> None:
 
 def test_stale_answers_are_dropped(page: Any, service: Running) -> None:
     service.translator.gate.clear()
+    record_messages(page)
     source = page.locator("#source")
-    for text in ("la", "la casa"):
-        with page.expect_request("**/translate"):
-            source.fill(text)
+    with page.expect_request("**/translate"):
+        source.fill("la")
+    with page.expect_event("requestfailed") as dropped:
+        source.fill("la casa")
+    assert dropped.value.post_data_json["text"] == "la"
     service.translator.gate.set()
     api.expect(page.locator("#target-words")).to_have_text("house the ")
+    assert page.evaluate("messages") == []
     source.fill("")
     api.expect(page.locator("#target-words")).to_have_text("")
     api.expect(page.locator("#attention")).to_be_hidden()

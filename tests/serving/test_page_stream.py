@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import needs_chromium
 from fake_service import SOON, FakeTranslator, Running, serving
+from page_checks import record_messages
 
 from nmt.inference.segments import Segment, SegmentedText
 
@@ -56,12 +57,16 @@ def test_sentences_are_shown_as_they_arrive(page: Any, service: Running) -> None
 
 
 def test_a_new_text_takes_the_place_of_what_has_arrived(page: Any, service: Running) -> None:
+    record_messages(page)
     page.locator("#source").fill("Hola|slow")
     target = page.locator("#target-words")
     api.expect(target).to_have_text("hello")
-    page.locator("#source").fill("mundo")
+    with page.expect_event("requestfailed") as dropped:
+        page.locator("#source").fill("mundo")
+    assert dropped.value.post_data_json["text"] == "Hola|slow"
     service.translator.slow_gate.set()
     api.expect(target.locator(".word")).to_have_text(["world"])
+    assert page.evaluate("messages") == []
 
 
 def test_an_error_brings_the_last_translation_back(page: Any, service: Running) -> None:
