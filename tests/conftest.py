@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from nmt.startup.compilation import use_compilation_cache
 if TYPE_CHECKING:
     from nmt import Translator
     from nmt.config import Config
+    from nmt.data.tokenizer import Tokenizer
     from nmt.model import Transformer
 
 if not os.environ.get("CI"):  # where Hypothesis has a profile of its own
@@ -157,6 +159,17 @@ def transformer(**settings: Any) -> Transformer:
 
     others = {key: settings.pop(key) for key in ("name", "dtype") if key in settings}
     return Transformer(TransformerSizes(**PLAIN | settings), **others)
+
+
+@cache
+def small_tokenizer(*, lowercases: bool, slots: int) -> Tokenizer:
+    """Return a tokenizer of 500 pieces that was trained on some lines of the embedded corpus."""
+    from nmt.config import TokenizerConfig
+    from nmt.data.tokenizer_training import train_tokenizer
+
+    texts = [side for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    config = TokenizerConfig("unigram", 500, 0, 0.9998, lowercases, slots)
+    return train_tokenizer(config, texts, str)
 
 
 def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import SMALL, corpus_lines, transformer
+from conftest import SMALL, small_tokenizer, transformer
 from translator_inputs import DECODING
 
 from nmt import Translator
-from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import EOS, Tokenizer
-from nmt.data.tokenizer_training import train_tokenizer
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
-from nmt.text.cleaning import clean_text
 
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, False, 0), texts, str)
+    return small_tokenizer(lowercases=False, slots=0)
 
 
 @pytest.fixture(scope="session")

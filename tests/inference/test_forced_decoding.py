@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import corpus_lines
+from conftest import small_tokenizer
 
-from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import EOS, Tokenizer
-from nmt.data.tokenizer_training import train_tokenizer
+from nmt.data.tokenizer import EOS
 from nmt.inference.forced_decoding import count_pair_tokens, score_pairs
-from nmt.text.cleaning import clean_text
 from nmt.text.spans import SLOTS
 
 
@@ -42,9 +39,7 @@ URL = "https://a.com/b"
 def test_slots_stand_for_shared_spans_and_pieces_show_them(
     slots: int, number: str, url: str
 ) -> None:
-    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    config = TokenizerConfig("unigram", 500, 0, 0.9998, True, slots)
-    tokenizer: Tokenizer = train_tokenizer(config, texts, str)
+    tokenizer = small_tokenizer(lowercases=True, slots=slots)
     engine: Any = Recording()
     pair = (f"Tengo 37 libros y {URL}.", f"I have 37 books and {URL}.")
     [score] = score_pairs(engine, tokenizer, [pair], batch_size=4)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import corpus_lines
+from conftest import corpus_lines, small_tokenizer
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from translator_inputs import DECODING
@@ -30,8 +30,7 @@ A, B, C = SLOTS[:3]
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     """Lower-cases sources, and has three slots."""
-    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), texts, str)
+    return small_tokenizer(lowercases=True, slots=3)
 
 
 class Rewriting:

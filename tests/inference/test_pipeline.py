@@ -10,13 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from conftest import corpus_lines
+from conftest import small_tokenizer
 from translator_inputs import DECODING, SENTENCES
 
 from nmt import Translator
-from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import EOS, Tokenizer
-from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
 from nmt.inference.engines import Engines
@@ -328,8 +326,7 @@ class Aligned(Recording):
 
 @pytest.fixture(scope="module")
 def slotted() -> Tokenizer:
-    texts = [side for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, False, 3), texts, str)
+    return small_tokenizer(lowercases=False, slots=3)
 
 
 def test_tags_are_carried_by_alignment(slotted: Tokenizer) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from conftest import corpus_lines
+from conftest import corpus_lines, small_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -266,8 +266,7 @@ def test_a_tag_that_leaves_no_room_is_text(tokenizer: Tokenizer) -> None:
 @pytest.fixture(scope="module")
 def slotted() -> Tokenizer:
     """A tokenizer with three slots, which lower-cases sources."""
-    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), texts, str)
+    return small_tokenizer(lowercases=True, slots=3)
 
 
 def test_a_text_is_cut_into_sentences_with_the_white_space_between_them(
