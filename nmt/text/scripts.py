@@ -29,8 +29,8 @@ UNSPACED_LETTERS = (
 )
 # A character class of these letters and of the marks that Chinese and Japanese write with them.
 UNSPACED = f"[{UNSPACED_LETTERS}\u3000-\u303f\uff00-\uffef]"
-# Letters and marks of Chinese and Japanese, as members of a character class: a line may end after any
-# of them, and its end is no space.
+# Letters and marks of Chinese and Japanese, as members of a character class: a line may end after
+# any of them, and its end is no space.
 WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff"
 _WIDE_SIGN = re.compile(f"[{WIDE}]")
 _UNSPACED_LETTER = re.compile(f"[{UNSPACED_LETTERS}]")
