@@ -107,8 +107,8 @@ def _read_tmx(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[B
 
 def _identify_languages(languages: tuple[str, str], tags: Sequence[str]) -> tuple[str, str]:
     """Return languages, in which the next other tag stands for each that is unknown."""
-    known = [each for each in languages if each != UNKNOWN_LANGUAGE]
-    others = (tag for tag in tags if not any(are_variants(tag, each) for each in known))
+    known_languages = [each for each in languages if each != UNKNOWN_LANGUAGE]
+    others = (tag for tag in tags if not any(are_variants(tag, each) for each in known_languages))
     source, target = (
         next(others, each) if each == UNKNOWN_LANGUAGE else each for each in languages
     )

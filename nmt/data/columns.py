@@ -112,8 +112,8 @@ def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, i
         columns.sort(key=lambda index: names[index].lower() in _NUMBERS)
     if languages == (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE):
         candidates = ["" if name.lower() in _NUMBERS else name for name in last_parts]
-        found = (_find_columns(candidates, language) for language in NAMES)
-        by_language = sorted(columns for columns in found if columns)[:2]
+        columns_of_languages = (_find_columns(candidates, language) for language in NAMES)
+        by_language = sorted(columns for columns in columns_of_languages if columns)[:2]
     words = list(map(normalized, last_parts))
     by_side = [[index for index, word in enumerate(words) if word in side] for side in _SIDES]
     for sides in (by_language, by_side):

@@ -94,8 +94,10 @@ def _name_language(data: bytes, options: DocumentOptions) -> bytes:
     if target == b"und":
         return data
     language, _, subtags = target.partition(b"-")
-    found = re.search(rb"(?:^|-)([A-Za-z]{2}|[0-9]{3})(?=-|$)", subtags)  # not a script: zh-Hans
-    region = found[1] if found else b""
+    region_match = re.search(
+        rb"(?:^|-)([A-Za-z]{2}|[0-9]{3})(?=-|$)", subtags
+    )  # not a script: zh-Hans
+    region = region_match[1] if region_match else b""
 
     def is_source(tag: bytes) -> bool:
         return primary_subtag(tag.decode()) == source

@@ -189,10 +189,10 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
     if not header:
         return [], False
     names = [name.strip() for name in header]
-    known = list_names(names)
+    choices = list_names(names)
     if not columns:
         raise UserError(
-            f"a table needs --columns NAME,... (or numbers from 1): its first row is {known}"
+            f"a table needs --columns NAME,... (or numbers from 1): its first row is {choices}"
         )
     indices: set[int] = set()
     has_header = False
@@ -205,7 +205,7 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
             indices.add(int(column) - 1)
         else:
             raise UserError(
-                f"--columns {column}: the table has no such column; choose from: {known} "
+                f"--columns {column}: the table has no such column; choose from: {choices} "
                 f"(or numbers from 1 to {len(names)})"
             )
     return sorted(indices), has_header

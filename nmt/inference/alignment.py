@@ -59,8 +59,10 @@ class Aligner(NamedTuple):
         weights = attention / np.maximum(attention.sum(0), 1e-9) ** _DISCOUNT
         weights /= np.maximum(weights.sum(1, keepdims=True), 1e-9)
         if self.lexicon is not None:
-            known = self.lexicon.probabilities(np.append(source, EOS), np.append(target, EOS))
-            weights = (weights + _MIN_ATTENTION) * (known + _MIN_PROBABILITY)
+            probabilities = self.lexicon.probabilities(
+                np.append(source, EOS), np.append(target, EOS)
+            )
+            weights = (weights + _MIN_ATTENTION) * (probabilities + _MIN_PROBABILITY)
         return (weights / np.maximum(weights.sum(1, keepdims=True), 1e-9)).astype(np.float32)
 
 
@@ -80,9 +82,9 @@ def measure_layers(
     """
     agreement = np.zeros(len(attentions[0]))
     for attention, source, target in zip(attentions, sources, targets, strict=True):
-        known = lexicon.probabilities(np.append(source, EOS), np.append(target, EOS))
+        probabilities = lexicon.probabilities(np.append(source, EOS), np.append(target, EOS))
         agreement += [
-            (Aligner().align(weights.mean(0), source, target) * known).sum()
+            (Aligner().align(weights.mean(0), source, target) * probabilities).sum()
             for weights in attention
         ]
     return int(agreement.argmax())

@@ -139,9 +139,9 @@ def _extract_of_sentence(
     """
     source, target = np.append(segment.sentence_ids, EOS), np.asarray(hypotheses[number].tokens)
     weights = weights[:, segment.context_size :]
-    known = np.ones((len(target), len(source)))
+    probabilities = np.ones((len(target), len(source)))
     if lexicon is not None:
-        known = lexicon.probabilities(source, target)
+        probabilities = lexicon.probabilities(source, target)
     covered = np.minimum(weights[:-1, :-1].sum(0), 1)
     ratio = float(np.log(len(target) / len(source)))
     return np.array(
@@ -153,8 +153,8 @@ def _extract_of_sentence(
             *_compare(tokenizer, hypotheses, number),
             weights.max(1).mean(),
             covered.mean() if covered.size else 0.0,
-            np.log(known.max(1) + _SMOOTHING).mean(),
-            np.log(known.max(0) + _SMOOTHING).mean(),
+            np.log(probabilities.max(1) + _SMOOTHING).mean(),
+            np.log(probabilities.max(0) + _SMOOTHING).mean(),
             np.log(len(source)),
             ratio,
             abs(ratio),

@@ -170,16 +170,16 @@ def _join_quality(
         begins: where each begins in the text.
     """
     words: list[Word] = []
-    known: list[tuple[int, float]] = []  # tokens and confidence
+    confidences: list[tuple[int, float]] = []  # tokens and confidence
     for segment, begin in zip(segments, begins, strict=True):
         words += [
             replace(word, begin=word.begin + begin, end=word.end + begin) for word in segment.words
         ]
         if segment.confidence is not None:
-            known.append((len(segment.tokens), segment.confidence))
-    if not known or len(known) < len(segments):
+            confidences.append((len(segment.tokens), segment.confidence))
+    if not confidences or len(confidences) < len(segments):
         return None, tuple(words)
-    total = sum(tokens for tokens, _ in known)
+    total = sum(tokens for tokens, _ in confidences)
     if not total:  # all are copied
-        return min(confidence for _, confidence in known), tuple(words)
-    return sum(tokens * confidence for tokens, confidence in known) / total, tuple(words)
+        return min(confidence for _, confidence in confidences), tuple(words)
+    return sum(tokens * confidence for tokens, confidence in confidences) / total, tuple(words)

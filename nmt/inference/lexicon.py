@@ -107,10 +107,10 @@ class Lexicon:
         """
         keys = _make_keys(source, target)
         at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        known = np.where(self._keys[at] == keys, self._probabilities[at], 0.0)
+        probabilities = np.where(self._keys[at] == keys, self._probabilities[at], 0.0)
         is_unknown = ~np.isin(target, self._targets)
         copied = source[None] == target[:, None]
-        return np.where(is_unknown[:, None], copied, known)
+        return np.where(is_unknown[:, None], copied, probabilities)
 
 
 def _make_keys(source: np.ndarray, target: np.ndarray) -> NDArray[np.int64]:

@@ -70,14 +70,14 @@ class NormalizedText(NamedTuple):
         Args:
             source: the original text.
         """
-        found = {}
+        by_comma = {}
         for number, at in enumerate(find_commas(self.text)):
             origin = self.origins[at]
             ellipses = _ELLIPSES.match(source, origin)
             dotted = _DOTTED_COMMA.search(source, max(origin - 3, 0), origin + 1)
             if match := ellipses or dotted:
-                found[number] = match[0]
-        return found
+                by_comma[number] = match[0]
+        return by_comma
 
 
 class Normalizer:
@@ -174,21 +174,21 @@ class Normalizer:
 
     def _find_replacements(self, text: str) -> list[Replacement]:
         """Return replacements by where they begin, longer ones first; they may overlap."""
-        found = self.find_short_forms(text)
+        replacements = self.find_short_forms(text)
         if self._words is not None:
-            found += find_greetings(text, self._language)
+            replacements += find_greetings(text, self._language)
         body, marks = split_final_marks(text)
         simple = simplify_marks(marks)
         end = len(text)
         mark = marks if marks in CLAUSE_MARKS else ELLIPSIS
         if marks != simple and (simple in tuple("?!") or not self._has_learned(mark, marks)):
             end = len(body if simple and self._has_gaps else body.rstrip())
-            found.append(Replacement(end, len(text), simple))
-        found += (
+            replacements.append(Replacement(end, len(text), simple))
+        replacements += (
             Replacement(*match.span(), self._substitute(match, text))
             for match in _CHANGED.finditer(text, 0, end)
         )
-        return sorted(found, key=lambda each: (each.begin, -each.end))
+        return sorted(replacements, key=lambda each: (each.begin, -each.end))
 
     def _has_learned(self, kind: str, mark: str) -> bool:
         """Whether a model has learned a kind of mark; if unknown, whether it may."""

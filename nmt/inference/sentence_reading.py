@@ -182,11 +182,11 @@ class SentenceReader:
         Where a term overlaps a date, the term counts.
         """
         spans, dates = list(find_spans(text)), list[Span]()
-        found = self.dates.find(text)
-        has_spans = bool(spans or found or "-" in text)
+        date_spans = self.dates.find(text)
+        has_spans = bool(spans or date_spans or "-" in text)
         terms = self._glossary.find(text) if has_spans and self._glossary is not None else []
         is_term = make_overlap_test([(match.begin, match.end) for match in terms])
-        for begin, end in found:
+        for begin, end in date_spans:
             first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
             inner = spans[first:last]
             is_around = all(begin <= span[0] and span[1] <= end for span in inner)
@@ -214,7 +214,7 @@ class SentenceReader:
         if not signs or not self._slots:
             return []
         overlaps = make_overlap_test(protected)
-        found: list[Span] = []
+        unencodable: list[Span] = []
         for begin, end in find_words(text):
             word = text[begin:end]
             if signs.isdisjoint(word) or overlaps(begin, end) or not self._may_copy(word, signs):
@@ -222,10 +222,10 @@ class SentenceReader:
             if not word[0].isalnum():
                 extended = _add_capitals(text, begin, end)
                 begin, end = (begin, end) if overlaps(*extended) else extended
-            if found and text[found[-1][1] : begin] in _INSIDE_SIGNS:
-                begin = found.pop()[0]
-            found.append((begin, end))
-        return found
+            if unencodable and text[unencodable[-1][1] : begin] in _INSIDE_SIGNS:
+                begin = unencodable.pop()[0]
+            unencodable.append((begin, end))
+        return unencodable
 
     def _may_copy(self, word: str, unencodable: Collection[str]) -> bool:
         """Whether a word or a mark that the model cannot encode means the same in any language."""
@@ -294,8 +294,8 @@ class SentenceReader:
     def _add_short_forms(self, text: str, protected: Sequence[Span]) -> list[Span]:
         """Return characters of a text that stay, with the short forms outside of them."""
         overlaps = make_overlap_test(protected)
-        found = ((each.begin, each.end) for each in self._normalizer.find_short_forms(text))
-        return [*protected, *(each for each in found if not overlaps(*each))]
+        short_forms = ((each.begin, each.end) for each in self._normalizer.find_short_forms(text))
+        return [*protected, *(each for each in short_forms if not overlaps(*each))]
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:

@@ -173,15 +173,15 @@ class TermConstraints:
                 for first, last in words
             ]
             places.append((_choose_words(by_word), i))
-        found, i = min(places)
+        ranges, i = min(places)
         texts: list[tuple[str, str | None]] = []
         for target in self.glossary.list_targets(matches[i], segment.text):
-            for first, last in found or [(len(words), len(words))]:
+            for first, last in ranges or [(len(words), len(words))]:
                 start = words[first][0] if first < len(words) else len(text)
                 capital = start == 0 and text[:1].isupper()
                 begin = _join(text[:start], target, is_capitalized=capital)
                 texts.append((begin, None))
-                if len(found) == 1:  # the old translation with the term in place of the word
+                if len(ranges) == 1:  # the old translation with the term in place of the word
                     texts.append((begin, text[words[last][1] :]))
         return matches[i], texts
 

@@ -110,8 +110,8 @@ class RunFolder:
             runs = [] if path.name == LATEST else [*path.parent.glob(f"*/{CONFIG_FILE}")]
             if len(path.parts) == 1:  # the name of a run, without its folder
                 runs += Path("runs").glob(f"*/{CONFIG_FILE}")
-            known = suggest(str(path), [str(each.parent) for each in runs]).lstrip("; ")
-            hint = known or "train one first: python -m nmt.train"
+            suggestion = suggest(str(path), [str(each.parent) for each in runs]).lstrip("; ")
+            hint = suggestion or "train one first: python -m nmt.train"
             raise UserError(f"run {path} does not exist; {hint}")
         if not (path / CONFIG_FILE).is_file():
             raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")

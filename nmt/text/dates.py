@@ -252,11 +252,11 @@ class DateWriter:
         first, dash, last = self._split_range(date)
         if dash:
             return self.write(first) + dash + self.write(last)
-        found = self._parse(date)
-        if found is None:
+        parts = self._parse(date)
+        if parts is None:
             return self._ordinals.write(date, before, after)
-        written = self._write(found)
-        return written.upper() if (found["MONTH"] or "").isupper() else written
+        written = self._write(parts)
+        return written.upper() if (parts["MONTH"] or "").isupper() else written
 
     def remove_articles(self, source: str, text: str, spans: Sequence[str]) -> str:
         """Return a translation without the articles before its dates: "on the May 7" is wrong.
@@ -295,25 +295,25 @@ class DateWriter:
                 return dict(zip(parts, match.groups(), strict=True))
         return None
 
-    def _write(self, found: Mapping[str, str | None]) -> str:
+    def _write(self, parts: Mapping[str, str | None]) -> str:
         target = self._target
         assert target is not None  # there are patterns
-        month, year, day = found["MONTH"] or "", found.get("YEAR"), found.get("DAY")
+        month, year, day = parts["MONTH"] or "", parts.get("YEAR"), parts.get("DAY")
         name = target.months.split()[_find_name(self._months, month)]
         if day is None:
             return target.without_day.format(month=name, year=year)
         form = target.written if year is None else target.with_year
         days = _write_day(target, int(day))
-        if first := found.get("FIRST"):
+        if first := parts.get("FIRST"):
             ending = "." if "{day}." in form else ""
             joints = dict(zip(self._joints, (target.to, target.both), strict=True))
-            joint = joints.get((found["JOINT"] or "").strip(" ,").lower().split(" ")[0])
+            joint = joints.get((parts["JOINT"] or "").strip(" ,").lower().split(" ")[0])
             firsts = ", ".join(
                 f"{_write_day(target, number)}{ending}" for number in _read_numbers(first)
             )
             days = f"{firsts}{f' {joint} ' if joint else '–'}{days}"
         written = form.format(day=days, month=name, year=year)
-        if weekday := found["WEEKDAY"]:
+        if weekday := parts["WEEKDAY"]:
             name = target.weekdays.split()[_find_name(self._weekdays, weekday)]
             return target.with_weekday.format(weekday=name, date=written)
         return written

@@ -132,14 +132,14 @@ def list_unusual_marks(sentence: str) -> set[str]:
     between letters anywhere, or a dash, but for hyphens.
     """
     _, marks = split_final_marks(sentence)
-    found = {marks} & {*CLAUSE_MARKS}
+    unusual = {marks} & {*CLAUSE_MARKS}
     if _ELLIPSES.search(sentence):
-        found.add(ELLIPSIS)
+        unusual.add(ELLIPSIS)
     if _SLASH.search(sentence):
-        found.add(SLASH)
+        unusual.add(SLASH)
     if _DASH.search(sentence):
-        found.add(DASH)
-    return found
+        unusual.add(DASH)
+    return unusual
 
 
 def localize_marks(text: str, language: str) -> str:

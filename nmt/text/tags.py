@@ -135,8 +135,8 @@ def take_out(text: str, elements: Sequence[tuple[Span, Span]]) -> TaggedText:
     tagged = TaggedText(builder.build(), tuple(tags))
     is_taken = make_overlap_test(pieces)
     stay = [text[slice(*span)] for span in find_spans(text) if not is_taken(*span)]
-    found = [tagged.text[slice(*span)] for span in find_spans(tagged.text)]
-    return tagged if found == stay else TaggedText(MarkedText(text))
+    kept_spans = [tagged.text[slice(*span)] for span in find_spans(tagged.text)]
+    return tagged if kept_spans == stay else TaggedText(MarkedText(text))
 
 
 def _find_separating(text: str, elements: Mapping[Span, Span]) -> set[Span]:

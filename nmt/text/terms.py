@@ -160,12 +160,12 @@ class Glossary:
             if not candidates:
                 at += 1
                 continue
-            length, found, number = max(candidates, key=self._rank)
+            length, written, number = max(candidates, key=self._rank)
             entry = self.terms[number]
             begin = tokens[at].begin
             # A term that is not translated stays as it is written, also in another form.
-            term = entry._replace(source=found, target=found) if entry.is_kept else entry
-            matches.append(TermMatch(begin, begin + len(found), term, entry))
+            term = entry._replace(source=written, target=written) if entry.is_kept else entry
+            matches.append(TermMatch(begin, begin + len(written), term, entry))
             at += length
         return matches
 
@@ -212,8 +212,8 @@ class Glossary:
 
     def _rank(self, candidate: tuple[int, str, int]) -> tuple[int, bool, int]:
         """Rank a candidate: its length, whether it is written as in the text, its place."""
-        length, found, number = candidate
-        return length, found.lower() == self.terms[number].source.lower(), -number
+        length, written, number = candidate
+        return length, written.lower() == self.terms[number].source.lower(), -number
 
     def _begins_with(self, tokens: Sequence[_Token], wanted: Sequence[_Token]) -> bool:
         return len(tokens) == len(wanted) and _match(tokens, wanted, self._list_forms)
