@@ -201,7 +201,7 @@ def to_model_view(
 
 
 def list_by_occurrence(pairs: Iterable[Pair], values: Mapping[Pair, Sequence[str]]) -> list[str]:
-    """Return the value of each pair, its n-th for its n-th occurrence; "" where there is none."""
+    """Return the value of each pair, its n-th for its n-th occurrence; "" if missing."""
     remaining = {pair: iter(each) for pair, each in values.items()}
     return [next(remaining.get(pair, iter(())), "") for pair in pairs]
 

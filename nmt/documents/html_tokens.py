@@ -47,7 +47,7 @@ _VALUE = re.compile(
 )
 SPACE = " \t\n\r\f"
 _SPACES = re.compile(f"[{SPACE}]+")
-# A line break that is no space: Chinese or Japanese is on both sides (CSS Text, 4.1.3).
+# A line break that does not stand for a space, in Chinese and Japanese (CSS Text, 4.1.3).
 UNSPACED_BREAK = re.compile(rf"(?<=[{WIDE}])[ \t\f]*+[\r\n][{SPACE}]*+(?=[{WIDE}])")
 _NO_LINE_BREAK = re.compile("[^\n]")
 # `HTMLParser` stops at these, though browsers read l&#39eau, and fails at thousands of digits.

@@ -30,7 +30,7 @@ UNSPACED_LETTERS = (
 # A character class of these letters and of the marks that Chinese and Japanese write with them.
 UNSPACED = f"[{UNSPACED_LETTERS}\u3000-\u303f\uff00-\uffef]"
 # Letters and marks of Chinese and Japanese, as members of a character class: a line may end after
-# any of them, and its end is no space.
+# any of them, and its end does not stand for a space.
 WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff"
 _WIDE_SIGN = re.compile(f"[{WIDE}]")
 _UNSPACED_LETTER = re.compile(f"[{UNSPACED_LETTERS}]")
@@ -101,7 +101,7 @@ def is_spaced_alnum(character: str) -> bool:
 
 
 def breaks_without_space(left: str, right: str) -> bool:
-    """Whether the end of a line between two texts is no space: one is Chinese or Japanese."""
+    """Whether two lines are joined without a space: Chinese or Japanese is beside the joint."""
     return bool(left and right) and _WIDE_SIGN.search(left[-1] + right[0]) is not None
 
 
