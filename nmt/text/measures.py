@@ -47,7 +47,9 @@ def cut_words(
         is_read: whether a model reads characters [begin, end) of the sentence as words.
     """
     for begin, end in spans:
-        match = _TOUCHING_WORD.fullmatch(text, begin, end)
-        word = text[match.end(1) : end] if match else ""  # not that of a product: 1Password
-        is_cut = match and word.islower() and is_read(match.end(1), end)
-        yield (begin, match.end(1)) if is_cut else (begin, end)
+        if match := _TOUCHING_WORD.fullmatch(text, begin, end):
+            at = match.end(1)
+            is_lower = text[at:end].islower()  # not a product: 1Password
+            yield (begin, at) if is_lower and is_read(at, end) else (begin, end)
+        else:
+            yield begin, end
