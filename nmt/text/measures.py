@@ -47,9 +47,7 @@ def cut_words(
         is_read: whether a model reads characters [begin, end) of the sentence as words.
     """
     for begin, end in spans:
-        if match := _TOUCHING_WORD.fullmatch(text, begin, end):
-            at = match.end(1)
-            is_lower = text[at:end].islower()  # not a product: 1Password
-            yield (begin, at) if is_lower and is_read(at, end) else (begin, end)
-        else:
-            yield begin, end
+        match = _TOUCHING_WORD.fullmatch(text, begin, end)
+        at = match.end(1) if match else end
+        is_word = text[at:end].islower() and is_read(at, end)  # not a product: 1Password
+        yield begin, at if is_word else end
