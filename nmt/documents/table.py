@@ -82,8 +82,6 @@ class TableDocument(Document):
         return splice(self._text, changes).encode(self._encoding)
 
     def _write(self, cell: _Cell, value: str) -> str:
-        if self._delimiter == "\t":  # which ends a cell, also in quotes
-            value = value.replace("\t", " ")
         escaped = value.replace('"', '""')
         if cell.is_quoted:
             return escaped

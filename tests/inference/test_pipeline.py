@@ -191,7 +191,7 @@ class Writer(KerasEngine):
 
 
 class Sampling(Writer):
-    """Returns the same hypotheses for every sentence, and aligns all tokens to all."""
+    """Returns the same hypotheses for every sentence."""
 
     def __init__(self, outputs: Sequence[Sequence[int]]) -> None:
         super().__init__(())
@@ -203,13 +203,9 @@ class Sampling(Writer):
     def search(self, sources: Sequence[np.ndarray], *_: Any) -> list[list[Hypothesis]]:
         return [self.hypotheses] * len(sources)
 
-    def align(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
-        return [
-            np.full((len(target) + 1, len(source) + 1), 1 / (len(source) + 1))
-            for source, target in zip(sources, targets, strict=True)
-        ]
+    @property
+    def can_align(self) -> bool:
+        return False
 
 
 def test_of_equal_samples_the_most_probable_is_ranked(tokenizer: Tokenizer) -> None:

@@ -21,7 +21,7 @@ import signal
 import sys
 import time
 
-sys.argv[0] = "-m"
+sys.argv[0] = "nmt-train"
 import nmt
 from nmt.errors import exit_on_user_error
 
