@@ -98,7 +98,7 @@ def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, i
     """Return the two columns that are named by the languages, or source and target; else None.
 
     Of several columns of a language, the one named by the language's tag is taken, otherwise the
-    first. ``id`` and ``no``, which may hold numbers, are taken only if there is no other. In a
+    first. ``id`` and ``no``, which may hold numbers, are taken last. In a
     dotted name, such as ``translation.es``, the part after the last dot counts. If languages are
     unknown, the first two columns named by any two languages are taken.
 

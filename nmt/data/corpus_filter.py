@@ -216,16 +216,16 @@ class CorpusFilter:
         """Reject pairs with a normalized side of a held-out pair, or its group; return others."""
         if not held_out:
             return pairs
+        held_sources = {normalized(pair.source) for pair in held_out}
+        held_targets = {normalized(pair.target) for pair in held_out}
+        untagged = {self._normalize(side) for pair in held_out for side in pair}
         disjoint: PairsBySource = {}
         for name, source_pairs in pairs.items():
             disjoint[name] = []
             groups = self.groups.get(name, {})
-            is_run = self._config.sources[name].kind == RUN
-            normalize = self._normalize if is_run else normalized
-            sources = {normalize(pair.source) for pair in held_out}
-            targets = {normalize(pair.target) for pair in held_out}
-            if is_run:  # which may have both directions
-                sources = targets = sources | targets
+            normalize, sources, targets = normalized, held_sources, held_targets
+            if self._config.sources[name].kind == RUN:  # may have tags and both directions
+                normalize, sources, targets = self._normalize, untagged, untagged
             for pair in source_pairs:
                 if (
                     normalize(pair.source) in sources

@@ -110,7 +110,7 @@ def make_splitter(unit: str) -> Callable[[Any], Sentences]:
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
         text = replace(text, f"[{removed}]", "")
         for ligature, letters in LIGATURES.items():
-            text = replace(text, ligature, letters)
+            text = replace(text, chr(ligature), letters)
         if unit == "sentence":
             text = mark_ends(text)
         pieces = tf.strings.split(text, _END)

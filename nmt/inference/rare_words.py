@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nmt.data.languages import describe_language
 from nmt.text.cleaning import clean_input
 from nmt.text.scripts import PLAIN_WORD, UNKNOWN_LANGUAGE, primary_subtag
+from nmt.text.source_words import MIN_MODELED
 from nmt.text.spans import make_kept_test
 
 if TYPE_CHECKING:  # loads NumPy
@@ -17,7 +18,6 @@ if TYPE_CHECKING:  # loads NumPy
 
 _WORD = re.compile(PLAIN_WORD)
 _RARE = 3  # occurrences: words of another language, in a few sources, have fewer
-_MIN_KNOWN = 1000  # words of the sources; with fewer, rare ones cannot be told
 _MIN_WORDS = 4  # rare ones: fewer may be names
 _ENOUGH = 10_000  # words, after which no more are counted
 
@@ -31,7 +31,7 @@ class RareWords:
 
     def __init__(self, segmenter: Segmenter) -> None:
         counts = segmenter.words.counts if segmenter.words is not None else {}
-        self._counts = counts if len(counts) >= _MIN_KNOWN else {}
+        self._counts = counts if len(counts) >= MIN_MODELED else {}
         self._language = segmenter.language
         self.rare = 0
         self.total = 0

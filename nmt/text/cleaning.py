@@ -7,8 +7,7 @@ from unicodedata import category, normalize
 JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji need them
 TAGS = "".join(map(chr, range(0xE0020, 0xE0080)))  # of flags such as England's: letters of a code
 SPACE_SIGN = "▁"  # tokenizers use it for a space, so a text cannot contain it
-LIGATURES = {chr(sign): normalize("NFKC", chr(sign)) for sign in range(0xFB00, 0xFB07)}  # ﬁ: fi
-_LETTERS = {ord(sign): letters for sign, letters in LIGATURES.items()}
+LIGATURES = {sign: normalize("NFKC", chr(sign)) for sign in range(0xFB00, 0xFB07)}  # ﬁ: fi
 INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surrogate
 
 
@@ -29,7 +28,7 @@ def clean_input(text: str) -> str:
 
     PDFs have ligatures. Lone surrogates, which stand for undecodable bytes, are replaced.
     """
-    return clean_text(replace_surrogates(text).translate(_LETTERS))
+    return clean_text(replace_surrogates(text).translate(LIGATURES))
 
 
 def replace_surrogates(text: str) -> str:

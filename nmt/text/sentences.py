@@ -133,7 +133,7 @@ _BEFORE_NAMES = frozenset(
     """av avda bd cía dr dra dña fco gral hna hno ing lic mme mlle mons mr mrs ms mª pl prof
     profa sr sra sres srta sta sto""".split()
 )
-# Words that begin a sentence and are no family names, so that "the U.S." ends the one before.
+# Words that begin a sentence and are not family names, so that "the U.S." ends the one before.
 _BEGINNINGS = frozenset(
     """but he her his how if it our she so that their then there these they this we what when where
     who why you además ahora allí aquí aunque con cuando cada desde después donde ella ellas ellos
@@ -280,7 +280,7 @@ def _cut_sentences(line: str, language: str) -> list[str]:
 
 
 def _hide_common_words(line: str, language: str) -> str:
-    """Return a line with other letters in place of words that are no abbreviations."""
+    """Return a line with other letters in place of words that are not abbreviations."""
     return _find_common_words(language).sub(lambda match: "ŋ" * len(match[0]), line)
 
 

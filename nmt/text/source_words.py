@@ -32,6 +32,7 @@ from nmt.text.spans import make_overlap_test
 
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
+MIN_MODELED = 1000  # words; with fewer, others cannot be judged
 _WORD = re.compile(PLAIN_WORD)
 _WORD_OR_INITIALS = re.compile(rf"(?:[A-ZÀ-ÖØ-Þ]\.\s?)+[A-ZÀ-ÖØ-Þ]\.|{PLAIN_WORD}")  # S. L.
 _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation of a name
@@ -68,7 +69,6 @@ _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginn
 _LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
 _SIGNS = (*PAIRS, *CLAUSE_MARKS, ELLIPSIS, SLASH, DASH)  # that are counted
 _LEARNED = 2000  # sources with a sign, from which on a model translates it itself
-_MIN_MODELED = 1000  # words; with fewer, spelling and names cannot be judged
 
 
 class SourceWords:
@@ -279,7 +279,7 @@ class SourceWords:
 
     def _begins_with_name(self, text: str, begin: int, end: int) -> bool:
         """Whether an unknown word that begins a sentence may be a name."""
-        if len(self.counts) < _MIN_MODELED:
+        if len(self.counts) < MIN_MODELED:
             return False
         word = text[begin:end]
         has_next = _WORD.match(text, end + 1) is not None

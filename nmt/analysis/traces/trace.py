@@ -115,7 +115,7 @@ def record(
         prefix: text that every output begins with.
 
     Raises:
-        UserError: the text is not one segment, an option is invalid, or there is no Keras model.
+        UserError: the text is not one segment, an option is invalid, or the Keras model is missing.
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
