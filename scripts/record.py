@@ -2,7 +2,8 @@
 
     bash scripts/record.sh cpu-10 --archive /path/to/spa-eng.zip
 
-Trains once for each seed, with nothing cached, and scores as every run does.
+Trains once for each seed, with nothing cached, and scores as every run does. After an interruption,
+the same command trains what is missing: finished runs of this commit and machine are not repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nmt.data.corpus import load_corpus
-from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
+from nmt.files import write_json
+from nmt.runs.folder import LATEST, TEST_SCORES_FILE, RunFolder
 from nmt.runs.resuming import compose_config
 from nmt.startup.devices import cores
 from nmt.startup.nvidia import nvidia_driver
@@ -38,6 +40,7 @@ TRACKS = {
     "gpu": ["experiment=tatoeba_gpu"],
 }
 METRICS = ("BLEU", "chrF2++")
+RECORD_FILE = "record.json"  # in the folder of a finished run: what a row says beside its scores
 
 
 @dataclass
@@ -46,8 +49,25 @@ class Trial:
 
     folder: RunFolder
     minutes: float  # wall clock of the whole command
+    memory: float  # peak of a process, GiB
     scores: dict[str, float]  # by metric
     signatures: dict[str, str]
+
+    @classmethod
+    def load(cls, path: Path) -> Trial:
+        """Return the trial of a finished run folder."""
+        record, evaluation = (
+            json.loads((path / name).read_text(encoding="utf-8"))
+            for name in (RECORD_FILE, TEST_SCORES_FILE)
+        )
+        scores = {metric: evaluation["scores"][metric] for metric in METRICS}
+        return cls(
+            RunFolder.open(path),
+            record["minutes"],
+            record["memory"],
+            {metric: score["value"] for metric, score in scores.items()},
+            {metric: score["signature"] for metric, score in scores.items()},
+        )
 
 
 def main() -> None:
@@ -61,9 +81,11 @@ def main() -> None:
     overrides = TRACKS[arguments.track] + (archive if TRACKS[arguments.track] else [])
     runs_dir = ROOT / "runs" / f"record_{arguments.track}"
     origin = describe_machine(), git("describe", "--always", "--dirty")
+    finished = find_finished(runs_dir, origin)
     trials = []
     for seed in arguments.seeds:
-        trials.append(train([*overrides, f"seed={seed}"], runs_dir))
+        path = finished.get(seed) or train(overrides, seed, runs_dir, origin)
+        trials.append(Trial.load(path))
         print(f"seed {seed}:\n{format_row(arguments.track, trials[-1:], origin)}")
     print(f"\n{format_row(arguments.track, trials, origin)}")
     if arguments.track == "default":
@@ -74,23 +96,31 @@ def main() -> None:
         print(f"{metric}: {signature}")
 
 
-def train(overrides: Sequence[str], runs_dir: Path) -> Trial:
-    """Train a run with nothing cached, in a process of its own."""
+def find_finished(runs_dir: Path, origin: tuple[str, str]) -> dict[int, Path]:
+    """Return the folders of finished runs of a machine and a commit, by seed."""
+    if origin[1].endswith("-dirty"):  # the code may have changed since
+        return {}
+    found = {}
+    for path in runs_dir.glob(f"*/{RECORD_FILE}"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if (record["machine"], record["commit"]) == origin:
+            found[record["seed"]] = path.parent.resolve()
+    return found
+
+
+def train(overrides: Sequence[str], seed: int, runs_dir: Path, origin: tuple[str, str]) -> Path:
+    """Train a run with nothing cached, in a process of its own; return its folder."""
     with TemporaryDirectory() as cache:
-        folders = [f"runs_dir={runs_dir}", f"cache_dir={cache}"]
+        folders = [f"seed={seed}", f"runs_dir={runs_dir}", f"cache_dir={cache}"]
         command = [sys.executable, "-m", "nmt.train", *overrides, *folders]
         start = time.monotonic()
         subprocess.run(command, cwd=ROOT, check=True)
         minutes = (time.monotonic() - start) / 60
-    folder = RunFolder.open(runs_dir / "latest")
-    evaluation = json.loads((folder.path / TEST_SCORES_FILE).read_text(encoding="utf-8"))
-    scores = {metric: evaluation["scores"][metric] for metric in METRICS}
-    return Trial(
-        folder,
-        minutes,
-        {metric: score["value"] for metric, score in scores.items()},
-        {metric: score["signature"] for metric, score in scores.items()},
-    )
+    path = (runs_dir / LATEST).resolve()
+    machine, commit = origin
+    record = {"seed": seed, "machine": machine, "commit": commit}
+    write_json(path / RECORD_FILE, {**record, "minutes": minutes, "memory": read_peak_memory()})
+    return path
 
 
 def score_on_tatoeba(run: RunFolder, archive: Sequence[str], folder: Path) -> dict[str, float]:
@@ -129,7 +159,7 @@ def format_row(track: str, trials: Sequence[Trial], origin: tuple[str, str]) -> 
         f"{sum(array.size for array in weights.values()) / 1e6:.1f} million",
         format_range([f"{count:,}" for count in sorted(updates)]),
         format_range([f"{count:.1f}" for count in sorted(minutes)]),
-        f"{read_peak_memory():.1f} GiB",
+        f"{max(trial.memory for trial in trials):.1f} GiB",
         *origin,
         f"{datetime.now(UTC):%Y-%m-%d}",
         f"`{command}`",
