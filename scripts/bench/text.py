@@ -50,6 +50,7 @@ PARAGRAPHS = (2, 3, 5)  # sentences
 CLEAN = "as it is"
 # Name in the table -> file.
 HARD_TEXTS = {
+    "long sentences": "long_texts.tsv",
     "hard texts": "hard_texts.tsv",
     "abbreviations": "abbreviated_texts.tsv",
     "words joined by a slash": "slashed_texts.tsv",

@@ -192,7 +192,7 @@ def test_names_are_unique_and_in_composed_characters() -> None:
 
 def test_hard_texts_have_references_with_the_same_lines() -> None:
     texts = text_bench.read_hard_texts(("es", "en"))
-    assert len({text.source for text in texts}) == 60 + 30 + 20 + 20 + 30
+    assert len({text.source for text in texts}) == 100 + 60 + 30 + 20 + 20 + 30
     for _, source, references in texts:
         assert len(references) in (1, 2)
         assert all(line.count("\n") == source.count("\n") for line in references)
@@ -202,15 +202,15 @@ def test_hard_texts_have_references_with_the_same_lines() -> None:
 def test_short_texts_are_right_if_they_are_a_reference() -> None:
     texts = text_bench.read_short_texts(("es", "en"))
     kinds = Counter(text.kind for text in texts)
-    assert kinds == {"word": 120, "phrase": 80, "heading": 60, "label": 40}
-    assert len({text.source for text in texts}) == 300
+    assert kinds == {"word": 220, "phrase": 160, "heading": 160, "label": 80}
+    assert len({text.source for text in texts}) == 620
     assert text_bench.read_short_texts(("en", "es")) == []
     outputs = {text.source: text.references[-1] for text in texts}
     outputs[texts[0].source] = texts[0].references[0].title()
     outputs[texts[1].source] += "."
     rows = text_bench.measure_short_texts(texts, outputs)
     assert [(row.name, row.value) for row in rows] == [
-        ("words", pytest.approx(100 * 119 / 120)),
+        ("words", pytest.approx(100 * 219 / 220)),
         *((f"{kind}s", 100) for kind in list(kinds)[1:]),
     ]
 
