@@ -4,12 +4,14 @@
 
 Trains once for each seed, with nothing cached, and scores as every run does. After an interruption,
 the same command trains what is missing: finished runs of this commit and machine are not repeated.
+Remove runs/record_TRACK to measure them again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import re
 import resource
@@ -18,11 +20,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from nmt.data.corpus import load_corpus
 from nmt.files import write_json
@@ -48,10 +51,13 @@ class Trial:
     """One training of a track."""
 
     folder: RunFolder
-    minutes: float  # wall clock of the whole command
-    memory: float  # peak of a process, GiB
     scores: dict[str, float]  # by metric
     signatures: dict[str, str]
+    machine: str
+    commit: str
+    date: str  # of its end
+    minutes: float  # wall clock of the whole command
+    memory: float  # largest of any process of the script until its end, GiB
 
     @classmethod
     def load(cls, path: Path) -> Trial:
@@ -63,10 +69,9 @@ class Trial:
         scores = {metric: evaluation["scores"][metric] for metric in METRICS}
         return cls(
             RunFolder.open(path),
-            record["minutes"],
-            record["memory"],
             {metric: score["value"] for metric, score in scores.items()},
             {metric: score["signature"] for metric, score in scores.items()},
+            **{name: record[name] for name in ("machine", "commit", "date", "minutes", "memory")},
         )
 
 
@@ -80,14 +85,11 @@ def main() -> None:
     archive = [f"data.archive={arguments.archive.resolve()}"] if arguments.archive else []
     overrides = TRACKS[arguments.track] + (archive if TRACKS[arguments.track] else [])
     runs_dir = ROOT / "runs" / f"record_{arguments.track}"
-    origin = describe_machine(), git("describe", "--always", "--dirty")
-    finished = find_finished(runs_dir, origin)
     trials = []
     for seed in arguments.seeds:
-        path = finished.get(seed) or train(overrides, seed, runs_dir, origin)
-        trials.append(Trial.load(path))
-        print(f"seed {seed}:\n{format_row(arguments.track, trials[-1:], origin)}")
-    print(f"\n{format_row(arguments.track, trials, origin)}")
+        trials.append(measure(overrides, seed, runs_dir))
+        print(f"seed {seed}:\n{format_row(arguments.track, trials[-1:])}")
+    print(f"\n{format_row(arguments.track, trials)}")
     if arguments.track == "default":
         with TemporaryDirectory() as folder:
             tatoeba = [score_on_tatoeba(trial.folder, archive, Path(folder)) for trial in trials]
@@ -96,30 +98,44 @@ def main() -> None:
         print(f"{metric}: {signature}")
 
 
-def find_finished(runs_dir: Path, origin: tuple[str, str]) -> dict[int, Path]:
-    """Return the folders of finished runs of a machine and a commit, by seed."""
-    if origin[1].endswith("-dirty"):  # the code may have changed since
-        return {}
-    found = {}
+def measure(overrides: Sequence[str], seed: int, runs_dir: Path) -> Trial:
+    """Return the trial of a seed that has finished here, or train it."""
+    conditions = {
+        "seed": seed,
+        "machine": describe_machine(),
+        "commit": git("describe", "--always", "--dirty"),
+        "backend": os.environ.get("KERAS_BACKEND", "tensorflow"),
+    }
+    path = find_finished(runs_dir, conditions) or train(overrides, conditions, runs_dir)
+    return Trial.load(path)
+
+
+def find_finished(runs_dir: Path, conditions: Mapping[str, Any]) -> Path | None:
+    """Return the folder of a finished run under the same conditions, if there is one."""
+    if conditions["commit"].endswith("-dirty"):  # the code may have changed since
+        return None
     for path in runs_dir.glob(f"*/{RECORD_FILE}"):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if (record["machine"], record["commit"]) == origin:
-            found[record["seed"]] = path.parent.resolve()
-    return found
+        if json.loads(path.read_text(encoding="utf-8")).items() >= conditions.items():
+            return path.parent.resolve()
+    return None
 
 
-def train(overrides: Sequence[str], seed: int, runs_dir: Path, origin: tuple[str, str]) -> Path:
+def train(overrides: Sequence[str], conditions: Mapping[str, Any], runs_dir: Path) -> Path:
     """Train a run with nothing cached, in a process of its own; return its folder."""
     with TemporaryDirectory() as cache:
-        folders = [f"seed={seed}", f"runs_dir={runs_dir}", f"cache_dir={cache}"]
+        folders = [f"seed={conditions['seed']}", f"runs_dir={runs_dir}", f"cache_dir={cache}"]
         command = [sys.executable, "-m", "nmt.train", *overrides, *folders]
         start = time.monotonic()
         subprocess.run(command, cwd=ROOT, check=True)
         minutes = (time.monotonic() - start) / 60
     path = (runs_dir / LATEST).resolve()
-    machine, commit = origin
-    record = {"seed": seed, "machine": machine, "commit": commit}
-    write_json(path / RECORD_FILE, {**record, "minutes": minutes, "memory": read_peak_memory()})
+    record = {
+        **conditions,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "minutes": minutes,
+        "memory": read_peak_memory(),
+    }
+    write_json(path / RECORD_FILE, record)
     return path
 
 
@@ -140,13 +156,12 @@ def score_on_tatoeba(run: RunFolder, archive: Sequence[str], folder: Path) -> di
     return {metric: scores[metric]["value"] for metric in METRICS}
 
 
-def format_row(track: str, trials: Sequence[Trial], origin: tuple[str, str]) -> str:
+def format_row(track: str, trials: Sequence[Trial]) -> str:
     """Return the row of the table in README.md.
 
     Args:
         track: one of `TRACKS`.
         trials: of its seeds.
-        origin: machine and commit.
     """
     weights, _ = trials[0].folder.load_weights()
     updates = [trial.folder.metrics.read()[-1]["step"] for trial in trials]
@@ -160,8 +175,12 @@ def format_row(track: str, trials: Sequence[Trial], origin: tuple[str, str]) -> 
         format_range([f"{count:,}" for count in sorted(updates)]),
         format_range([f"{count:.1f}" for count in sorted(minutes)]),
         f"{max(trial.memory for trial in trials):.1f} GiB",
-        *origin,
-        f"{datetime.now(UTC):%Y-%m-%d}",
+        *(
+            format_range(sorted(values))
+            for values in zip(
+                *((each.machine, each.commit, each.date) for each in trials), strict=True
+            )
+        ),
         f"`{command}`",
     ]
     return f"| {' | '.join(cells)} |"
