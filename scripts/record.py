@@ -3,8 +3,8 @@
     bash scripts/record.sh cpu-10 --archive /path/to/spa-eng.zip
 
 Trains once for each seed, with nothing cached, and scores as every run does. After an interruption,
-the same command trains what is missing: finished runs of this commit and machine are not repeated.
-Remove runs/record_TRACK to measure them again.
+the same command resumes with the next seed: it skips finished runs of the same commit, machine and
+backend. Remove runs/record_TRACK to measure them again.
 """
 
 from __future__ import annotations
@@ -176,10 +176,8 @@ def format_row(track: str, trials: Sequence[Trial]) -> str:
         format_range([f"{count:.1f}" for count in sorted(minutes)]),
         f"{max(trial.memory for trial in trials):.1f} GiB",
         *(
-            format_range(sorted(values))
-            for values in zip(
-                *((each.machine, each.commit, each.date) for each in trials), strict=True
-            )
+            format_range(sorted(getattr(trial, name) for trial in trials))
+            for name in ("machine", "commit", "date")
         ),
         f"`{command}`",
     ]
