@@ -22,7 +22,7 @@ from nmt.inference.features import SENTENCE_FEATURES, WORD_FEATURES
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.quality_model import Linear, QualityModel
-from nmt.inference.results import Translation, Word
+from nmt.inference.results import Translation, Word, list_distinct
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.segments import SegmentTranslator, SentenceSpan
 from nmt.text.tags import read_tags
@@ -57,8 +57,9 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
     together = translator.hypotheses(texts, n_best=2)
     for text, translated, expected in zip(segmented, hypotheses, together, strict=True):
         joined = served.join(text, translated, 2).translations
-        assert [best.text for best in joined] == [best.text for best in expected]
-        assert [best.score for best in joined] == pytest.approx([best.score for best in expected])
+        distinct = list_distinct(expected)  # both may be the source, which replaces a loop
+        assert [best.text for best in joined] == [best.text for best in distinct]
+        assert [best.score for best in joined] == pytest.approx([best.score for best in distinct])
     assert translator.segmenter.max_tokens == 5, "the translator is as it was"
     assert translator.hypotheses(["hola"])[0][0].text == hypotheses[0][0][0].text
 
