@@ -42,7 +42,7 @@ def run(composed: DictConfig, overrides: Sequence[str], console: Console) -> Non
     check_held_out(config.data, overrides)
     folder = make_folder(Path(config.output).expanduser())
     with lock_run(folder):
-        manifest = prepare(config, read_tests(config.data), console)
+        manifest = prepare(config, read_tests(config.data, console.print), console)
     corpus = load_prepared(replace(config.data, prepared=str(folder)))
     console.print(rejection_table(corpus))
     tokens = sum(shard["tokens"] for shard in manifest["shards"])

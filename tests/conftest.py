@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from rich.console import Console
 
 from nmt.startup.compilation import use_compilation_cache
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from nmt.model import Transformer
 
 if not os.environ.get("CI"):  # where Hypothesis has a profile of its own
-    settings.register_profile("nmt", deadline=None)  # a machine may be busy
+    patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine
+    settings.register_profile("nmt", **patient)
     settings.load_profile("nmt")
 
 SLOW_LIMIT = 3600  # seconds of a slow test, on a busy machine

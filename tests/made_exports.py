@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from conftest import SMALL, corpus_lines, transformer
 
 from nmt import Translator
@@ -34,7 +35,7 @@ def make_tokenizer(kind: str) -> Tokenizer:
 
 
 class Untrained(NamedTuple):
-    """A model with a WordPiece tokenizer and its initial weights."""
+    """A model with a WordPiece tokenizer and random weights, whose outputs are not empty."""
 
     model: Model
     tokenizer: Tokenizer
@@ -50,6 +51,9 @@ def make_wordpiece() -> Untrained:
         **SMALL,
         max_length=64,
     )
+    for number, weight in enumerate(model.weights):
+        values = np.random.default_rng(number).standard_normal(weight.shape)
+        weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.4 * values)
     decoding = DecodingConfig(
         beam_size=1,
         length_penalty=0.6,

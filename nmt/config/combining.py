@@ -23,7 +23,7 @@ from nmt.config.files import from_composed, set_languages
 from nmt.config.schema import SOURCES, Config
 from nmt.config.sources import PATTERNS, RUN
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.config.training import TrainingConfig
+from nmt.config.training import AUTO, TrainingConfig
 from nmt.config.upgrades import LATER_KEYS, upgrade_data
 from nmt.errors import UserError, suggest
 
@@ -31,7 +31,7 @@ from nmt.errors import UserError, suggest
 # another run.
 _CHANGEABLE_ON_RESUME = re.compile(
     r"training\.(max_(steps|epochs|minutes|skipped)|early_stopping|stop_behind|resume|log_every"
-    r"|evaluate_every|evaluation_\w+|keep_checkpoints|samples|probes|probe_every|attention_every"
+    r"|evaluate_every|evaluation_share|keep_checkpoints|samples|probes|probe_every|attention_every"
     r"|jit_compile|deterministic|devices|spike_factor|on_spike|batch_tokens|accumulate"
     r"|parallel_parts)"
     r"|decoding(\..*)?|cache_dir|runs_dir"
@@ -53,7 +53,9 @@ _CHANGEABLE_ON_START = re.compile(
 )
 
 # Keys that a prepared corpus determines, and exceptions that only matter in training.
-_DETERMINED_BY_PREPARATION = re.compile(r"data\..+|tokenizer(\..*)?|training\.row_lengths")
+_DETERMINED_BY_PREPARATION = re.compile(
+    r"data\..+|tokenizer(\..*)?|training\.(row_lengths|tokenizer_lines)"
+)
 _DETERMINED_BY_TRAINING = re.compile(
     r"~?data\.(temperature|stages(\..*)?)|data\.(prepared|sources\.\w+\.weight)"
 )
@@ -85,6 +87,42 @@ def check_held_out(data: DataConfig, overrides: Sequence[str]) -> None:
                 f"{key}={size:.10g} needs a source to take these pairs from: set "
                 f"{SOURCES}.{next(names, 'NAME')}.split=shares, or {key}=FILE"
             )
+
+
+def check_effects(config: Config, overrides: Sequence[str]) -> None:
+    """Check that no setting of a new run is without effect. Those of stored runs may be.
+
+    Raises:
+        UserError: one is.
+    """
+    model, training, data = config.model, config.training, config.data
+    if model.lora_rank is not None and training.start_from is None:
+        raise UserError(
+            "model.lora_rank trains adapters only: set training.start_from=RUN, whose weights they "
+            "adapt"
+        )
+    if model.lora_on is not None and model.lora_rank is None:
+        raise UserError("model.lora_on needs model.lora_rank, the rank of the adapters")
+    if training.on_spike == "go_back" and training.spike_factor is None:
+        raise UserError("training.on_spike=go_back needs training.spike_factor, such as 10")
+    if training.batch_tokens != AUTO and "training.max_update_tokens" in _list_overridden_keys(
+        overrides
+    ):
+        raise UserError(
+            f"training.max_update_tokens needs training.batch_tokens={AUTO}, got "
+            f"{training.batch_tokens}"
+        )
+    sources = {
+        name: source
+        for name, source in data.sources.items()
+        if source.is_training and source.kind != PATTERNS
+    }
+    weighted = [name for name, source in sources.items() if source.weight is not None]
+    if len(weighted) == 1 < len(sources) and data.temperature is None:
+        raise UserError(
+            f"{SOURCES}.{weighted[0]}.weight is relative to the weights of other sources: give "
+            f"them weights, too: {', '.join(name for name in sources if name != weighted[0])}"
+        )
 
 
 def combine_for_resume(

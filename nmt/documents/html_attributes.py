@@ -26,6 +26,7 @@ _HTML = re.compile(r"<html\b", re.IGNORECASE)
 _PAGE = re.compile(r"<(?:html|body)\b", re.IGNORECASE)
 _META = re.compile(r"<meta\b[^>]*=[\"']?(?:content-language\b|og:locale\b(?!:))", re.IGNORECASE)
 _QUOTES = frozenset("\"'")
+_KEPT = re.compile(rf"{TEMPLATE.pattern}|&#(?:0*10|[xX]0*[aA]);", re.DOTALL)  # also a line break
 
 
 @dataclass
@@ -82,9 +83,9 @@ def _read(token: int, tag: str, begin: int, end: int) -> Attribute:
     builder = MarkedTextBuilder()
     templates: list[str] = []
     at = begin
-    for match in TEMPLATE.finditer(tag, begin, end):
+    for match in _KEPT.finditer(tag, begin, end):
         builder.add_text(collapse(tag[at : match.start()]))
-        builder.add_kept()
+        builder.add_kept(breaks_line=match[0].startswith("&"))
         templates.append(match[0])
         at = match.end()
     builder.add_text(collapse(tag[at:end]))

@@ -45,6 +45,7 @@ _VALUE = re.compile(
     r"<%[=:]|<\?(?:=|php\s+echo\b)"
     r"|\{\{[~-]?(?![#/^!>]|\s*(?:block|define|else|end|if|range|with)\b)"
 )
+_KEPT_CLASS = re.compile(r"(?<!\S)(?:notranslate|material-(?:icons|symbols)\S*)(?!\S)")  # icons
 SPACE = " \t\n\r\f"
 _SPACES = re.compile(f"[{SPACE}]+")
 # A line break that does not stand for a space, in Chinese and Japanese (CSS Text, 4.1.3).
@@ -181,7 +182,7 @@ class _Tokenizer(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         is_kept = (values.get("translate") or "").lower() == "no"
-        is_kept = is_kept or "notranslate" in (values.get("class") or "").split()
+        is_kept = is_kept or _KEPT_CLASS.search(values.get("class") or "") is not None
         self._add("start", tag, is_kept=is_kept)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -6,17 +6,18 @@ front matter, admonitions of MkDocs and links of wikis.
 A document filled with its own texts is the same bytes. A paragraph that changes is written on one
 line, or one for each hard line break; character references in it become characters, markers of
 emphasis that the new text would make unreadable become HTML tags, and emphasis that got no word is
-left out. Code, math, HTML blocks, titles of links, definitions, and texts of images that have
-elements or refer to a definition stay.
+left out. Links to headings of the document follow these. Code, math, HTML blocks, titles of links,
+definitions, and texts of images that have elements or refer to a definition stay.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
@@ -29,8 +30,14 @@ _FRONT = re.compile(
     r"\ufeff?(?:(---|\+\+\+)[ \t]*\n(?![ \t]*\n)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z))?"
 )
 _LINE_END = re.compile(r"\r\n?|\n")
-# What begins a task, a footnote, the definition of a word, a callout.
-_MARKER = re.compile(r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*\n?|:[ \t]+|\[!\w+\][+-]?[ \t]+")
+# What begins a task, a footnote, the definition of a word or an abbreviation, a callout.
+_MARKER = re.compile(
+    r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*\n?|(?:\*\[[^\[\]\n]+\])?:[ \t]+|\[!\w+\][+-]?[ \t]+"
+)
+# Of a link to a heading of the same document.
+_ANCHOR = re.compile(r"(?<=^\]\(#)[^)\s]+")
+_NO_ANCHOR = re.compile(r"[^\w\- ]")  # what anchors lack of their headings
+_HEADING = "# "  # begins one
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -97,7 +104,7 @@ class MarkdownDocument(Document):
             elif before.type == "title_open" or before.markup.startswith("#"):
                 end = self._find_line_end(begins[0])
                 begin = self._source.rfind(token.content, begins[0], end)
-                marker = "# " if before.type == "heading_open" else None
+                marker = _HEADING if before.type == "heading_open" else None
                 yield _Passage(begin, begin + len(token.content), token.content, marker=marker)
             else:
                 yield self._join(begins)
@@ -142,6 +149,7 @@ class MarkdownDocument(Document):
     def _list_changes(self, translations: Sequence[MarkedText]) -> Iterator[tuple[int, int, str]]:
         """Yield the replacements: characters [begin, end) and the new text."""
         remaining = iter(translations)
+        filled = []
         for passage, before, text in self._passages:
             unchanged = text.without_kept()
             translation = next(remaining) if has_letters(text.text) else unchanged
@@ -151,6 +159,14 @@ class MarkdownDocument(Document):
                 else element
                 for element in before
             ]
+            filled.append((passage, before, elements, unchanged, translation))
+        anchors = {
+            to_anchor(unchanged.text): to_anchor(translation.text)
+            for passage, before, _, unchanged, translation in filled
+            if passage.marker == _HEADING and not before
+        }
+        for passage, before, elements, unchanged, translation in filled:
+            elements = [_move_anchor(element, anchors) for element in elements]
             if translation != unchanged or elements != before:
                 begin, end = self._find_original(passage.begin), self._find_original(passage.end)
                 yield begin, end, self._write(passage, elements, translation)
@@ -182,6 +198,17 @@ class MarkdownDocument(Document):
                 return False
             source = tokens[1].content
         return describe(self._parser.parse_inline(source), source) == items
+
+
+def to_anchor(heading: str) -> str:
+    """Return the anchor of a heading without elements, as GitHub and MkDocs make it."""
+    return _NO_ANCHOR.sub("", heading.lower()).replace(" ", "-")
+
+
+def _move_anchor(element: Element, anchors: Mapping[str, str]) -> Element:
+    """Return a link to a heading with the heading's new anchor; another element as it is."""
+    end = _ANCHOR.sub(lambda match: anchors.get(unquote(match[0]), match[0]), element.end)
+    return element._replace(end=end)
 
 
 def extract(data: bytes, options: DocumentOptions) -> MarkdownDocument:

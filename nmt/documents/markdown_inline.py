@@ -33,7 +33,7 @@ _KEPT_ATTRIBUTE = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bnotranslate\b""")
 # Where Markdown would read a text as something else.
 _SPECIAL = re.compile(
     r"\\(?=[!-/:-@\[-`{-~]|\s*$)|[`\[\]~$^]|=(?==)|\+(?=\+)|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)"
-    r"|&(?=[#\w])|<(?=[A-Za-z/!?]|$)|\{(?=[#.:%{])|!$|#$|^[(:]"
+    r"|&(?=[#\w])|<(?=[A-Za-z/!?]|$)|\{(?= ?(?:[#.:%{]|[\w-]+=))|!$|#$|^[(:]"
 )
 _SPECIAL_AT_BEGIN = re.compile(r"^(\d{1,9}(?=[.)])|(?=[-#+=>:|]))")
 _SPECIAL_IN_ALT = re.compile(r"[\\`\[\]$*_~{^]|=(?==)|\+(?=\+)|<|&(?=[#\w])")

@@ -22,12 +22,13 @@ SOURCES = frozenset(("code_inline", "html_inline", "image", "kept", "empty"))
 
 _NESTING = 100  # levels of quotes, lists and brackets; deeper text is not translated
 _SPACE = re.compile("[\x00-\x20\x85\u2028\u2029]+")
-# What begins a footnote, and one or the definition of a word.
+# What begins a footnote, and one or the definition of a word or an abbreviation.
 _NOTE = re.compile(r"\[\^[^\[\]\s]+\]:")
-_DEFINITION = re.compile(rf"{_NOTE.pattern}|:[ \t]")
-# Lines between texts: containers, alerts, tables of contents, template tags, attributes.
+_DEFINITION = re.compile(rf"{_NOTE.pattern}|\*\[[^\[\]\n]+\]:[ \t]|:[ \t]")
+# Lines between texts: containers, blocks, alerts, tables of contents, template tags, attributes.
 _KEPT_LINE = re.compile(
-    r":::.*|\[!\w+\][+-]?|\[\[?_?TOC_?\]\]?|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
+    r":::.*|\[!\w+\][+-]?|\[\[?_?TOC_?\]\]?|\{%.*%\}|\{\{[<%].*[>%]\}\}"
+    r"|\{ ?[#.:][^{}]*\}|/{3,}.*"
 )
 # The first line of an admonition or a tab: !!! note "Title", ???+ note, === "Title".
 _ADMONITION = re.compile(
@@ -39,8 +40,10 @@ _ADMONITION_INDENT = 4
 _BLOCK = re.compile(r"(?:[-+*]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[>|<]|```|~~~")
 _CALLOUT = re.compile(r"\[!\w+\][+-]?[ \t]+\S")  # with a title
 _EXTENSION = re.compile(
-    r"""(?P<empty>\[\^[^\[\]\s]+\]|\{[#.:][^{}]*\}|\^[+−-]?\d+\^)  # [^1], {#id .class}, ^2^
-    |(?P<kept>\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
+    r"""(?P<empty>\[\^[^\[\]\s]+\]|\{\ ?(?:[#.:]|[\w-]+=)[^{}]*\}  # [^1], {#id .class}, {width=9}
+        |\^[+−-]?\d+\^)  # ^2^
+    |(?P<kept>\\\((?:(?!\\\)).)*[=^_{}\\+<>](?:(?!\\\)).)*\\\)  # \(x^2\)
+        |\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
     re.VERBOSE | re.DOTALL,
 )
 # ==marked==, ++inserted++, H~2~O, 1^er^
@@ -93,7 +96,7 @@ class MarkdownParser:
             inline.at(name, _with_span(rule))
         inline.at("newline", _read_newline)
         inline.at("link", _read_link)
-        inline.before("backticks", "extension", _with_span(_read_extension))
+        inline.before("escape", "extension", _with_span(_read_extension))
         inline.before("backticks", "styled", _read_styled)
         inline.before("link", "wiki", _with_span(_read_wiki))
         self._references: dict[str, object] = {}

@@ -49,7 +49,7 @@ _LANGUAGE = re.compile(r'(["n]Language:)[^"\\\n]*')
 _TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
 _CONTINUED = re.compile(r'\s*(?:#~\s*)?"')
 # As GTK and Qt write the letter of an entry of a menu: "_Abrir", "&Abrir".
-_MNEMONIC = re.compile(r"(?<![^\W\d_])[&_](?=[^\W_])(?!\w+;)")
+_MNEMONIC = re.compile(r"(?<![^\W_])[&_](?=[^\W_])(?!\w+;)")
 
 
 class _Message(NamedTuple):

@@ -41,7 +41,8 @@ def place_texts(
             continue
         if joined and not _breaks_line(space):
             if not needs_space(joined, text, language):
-                space = "".join(space.split())  # marks between sentences stay
+                if _COLUMNS not in space:
+                    space = "".join(space.split())  # marks between sentences stay
             elif not any(map(str.isspace, space)) and _are_words(joined, text):
                 space = _CLOSING.sub(r"\g<0> ", space, count=1)
         begins.append(len(joined) + len(space))
@@ -59,6 +60,7 @@ def _are_words(before: str, after: str) -> bool:
     return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith(_NO_SPACE_AFTER)
 
 
+_COLUMNS = " " * 4  # between columns, at least
 _NO_SPACE_AFTER = (">", "/", "|", "\\n", "\\r", "\\t", "....")
 _CLOSING = re.compile(r"[»”)\]’]?")  # marks that end a sentence
 

@@ -40,6 +40,10 @@ def project_marks(source: MarkedText, text: str, words: Sequence[Word]) -> Marke
     if not source.marks:
         return MarkedText(text)
     words = words or _align_by_position(source.text, text)
+    before = text[: words[0].begin] if words else ""
+    if before.strip() and source.text.startswith(before):  # the mark of an item, in no segment
+        marks = [Word(*span, None, (span,)) for span in find_words(before)]
+        words = [*marks, *words]
     kept = {source.text[mark.begin] for mark in source.marks if mark.is_kept}
     spans = find_spans(text) if "<" in text else ()
     is_tag = make_overlap_test([span for span in spans if text[span[0]] == "<"])

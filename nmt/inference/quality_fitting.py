@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +58,7 @@ class Correlation(NamedTuple):
     """How well a value tells good translations from bad ones, by their sentence chrF2++."""
 
     pearson: float
-    kendall: float
+    kendall: float  # tau-b (Kendall 1945)
     worst_tenth: float  # share of the tenth with the lowest chrF that is in the lowest tenth
 
 
@@ -324,16 +325,16 @@ def compare_with_log_probs(
 
 def correlate(values: np.ndarray, scores: np.ndarray) -> Correlation:
     """Return how well values tell scores, both [N]."""
-    agreement, pairs = 0.0, 0
+    agreement, untied = 0.0, np.zeros(2)
     for value, score in zip(values, scores, strict=True):  # one by one: N x N would fill memory
-        signs = np.sign(value - values) * np.sign(score - scores)
-        agreement += float(signs.sum())
-        pairs += int(np.count_nonzero(signs))
+        signs = np.sign([value - values, score - scores])
+        agreement += float(signs.prod(axis=0).sum())
+        untied += np.count_nonzero(signs, axis=1)
     count = max(1, round(len(scores) * _WORST))
     worst, lowest = (set(np.argsort(each, kind="stable")[:count]) for each in (scores, values))
     return Correlation(
         float(np.corrcoef(values, scores)[0, 1]) if values.std() and scores.std() else 0.0,
-        agreement / max(pairs, 1),
+        agreement / math.sqrt(max(untied.prod(), 1)),
         len(worst & lowest) / count,
     )
 

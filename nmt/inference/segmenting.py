@@ -136,6 +136,7 @@ class Segmenter:
             words,
             self._normalizer,
             language=language,
+            target_language=target_language,
             dates=DateWriter(language, target_language),
             takes_brackets=self._carries_tags,
         )

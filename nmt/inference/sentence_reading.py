@@ -19,7 +19,12 @@ from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
 from nmt.text.measures import add_units, cut_words
 from nmt.text.options import find_options
-from nmt.text.scripts import has_capital_nouns, is_unspaced, is_unspaced_letter
+from nmt.text.scripts import (
+    has_capital_nouns,
+    is_unspaced,
+    is_unspaced_letter,
+    may_copy_name,
+)
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -68,6 +73,7 @@ class SentenceReader:
             names are kept spans. None: not known.
         normalizer: of the model: signs that it cannot encode are kept spans.
         language: BCP 47 tag of the sentences. In German, capitals do not make a title.
+        target_language: the same, of translations.
         dates: finds dates, which are kept spans that translations write otherwise.
         takes_brackets: whether brackets that the model has not learned are taken out of sentences
             that are not copied.
@@ -80,6 +86,7 @@ class SentenceReader:
         normalizer: Normalizer,
         *,
         language: str,
+        target_language: str,
         dates: DateWriter = NO_DATES,
         takes_brackets: bool = False,
     ) -> None:
@@ -87,6 +94,7 @@ class SentenceReader:
         self._words = words
         self._normalizer = normalizer
         self._glossary: Glossary | None = None
+        self._languages = language, target_language
         self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
         self.dates = dates if self._slots else NO_DATES
@@ -151,12 +159,19 @@ class SentenceReader:
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
         if case is LetterCase.ORDINARY or len(text) != len(given):
             given = text
-        slotted = self.insert_slots(text, spans, given)
         lacks_slots = len(spans) > len(self._slots) > 0
         # A date without a slot is not translated: then the sentence is cut.
+        slotted = self.insert_slots(text, spans, given)
         lacks_date = lacks_slots and bool(self.dates.find(slotted.text))
-        is_copied = not has_letters_outside(text, spans) and not lacks_date
+        is_copied = not (has_letters_outside(text, spans) or lacks_date or self._has_terms(text))
+        if is_copied:  # also the spans without a slot
+            slotted = self.insert_slots(given, spans)
         return ReadSentence(text, given, slotted, case, is_copied, lacks_slots=lacks_slots)
+
+    def _has_terms(self, text: str) -> bool:
+        """Whether a text has a term that is translated, such as 24/7."""
+        terms = self._glossary.find(text) if self._glossary is not None else ()
+        return any(not match.term.is_kept for match in terms)
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, with unseen names and signs.
@@ -169,7 +184,11 @@ class SentenceReader:
         spans, terms, protected = self._find_terms(text, self._find_kept(text))
         unencodable = self._find_unencodable(text, protected)
         if self._words is not None and self._keeps_names:
-            spans += self._words.find_names(text, [*protected, *unencodable])
+            spans += (
+                (begin, end)
+                for begin, end in self._words.find_names(text, [*protected, *unencodable])
+                if may_copy_name(text[begin:end], *self._languages)
+            )
         for begin, end, term, _ in terms:
             if term.is_kept and (keeps_terms or not self._is_known(term.source)):
                 spans.append((begin, end))

@@ -23,7 +23,7 @@ from nmt.runs.folder import RunFolder
 from nmt.startup.console import make_console
 from nmt.startup.progress import track
 from nmt.startup.quiet import quiet_start
-from nmt.text.cleaning import clean_text
+from nmt.text.cleaning import clean_input
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.sentences:
         outputs = translator.translate(arguments.sentences)
         pairs = [Pair(*both) for both in zip(arguments.sentences, outputs, strict=True)]
-    texts = [SentencePair.of(clean_text(pair.source), clean_text(pair.target)) for pair in pairs]
+    texts = [SentencePair.of(clean_input(pair.source), clean_input(pair.target)) for pair in pairs]
     notes = make_console(stderr=True)
     with open_output(arguments.output) as out:
         # No bar between the lines of the output if both go to the terminal.

@@ -148,8 +148,8 @@ class Model(Decoder, Protocol):
             length: L; distances run from 1 - L (the key is ahead) to L - 1.
 
         Returns:
-            By title, float32 [H or 1, 2 L - 1]; empty for models whose scores do not depend on
-            distances.
+            By title, float32 [H or 1, 2 L - 1], NaN where the mask hides the key; empty for models
+            whose scores do not depend on distances.
         """
 
     def trained_weights(self) -> dict[str, Any]:

@@ -366,8 +366,12 @@ class Transformer(EncoderDecoder):
             products = ops.sum(rotated, axis=-1)[:, :, 0] * width**-0.5
             return {"cosine of a vector and itself, turned": ops.convert_to_numpy(products)}
         stacks = {"encoder": self.encoder_bias, "decoder": self.decoder_bias}
-        return {
-            f"added to scores of the {name}": ops.convert_to_numpy(bias(distances))
+        profiles = {
+            f"added to scores of the {name}": np.array(ops.convert_to_numpy(bias(distances)))
             for name, bias in stacks.items()
             if bias is not None
         }
+        for title, profile in profiles.items():
+            if title.endswith("decoder"):
+                profile[:, : length - 1] = np.nan  # masked: the key is ahead
+        return profiles

@@ -47,8 +47,14 @@ def _digest(pairs: Sequence[Pair], *more: str) -> str:
     return digest_texts([text for pair in pairs for text in pair], *more)
 
 
+def ignore(line: str) -> None:
+    """Take a message that nobody reads."""
+
+
 def read_tests(
-    config: DataConfig, readers: frozenset[Path] = frozenset()
+    config: DataConfig,
+    warn: Callable[[str], None] = ignore,
+    readers: frozenset[Path] = frozenset(),
 ) -> dict[str, EvaluationSet]:
     """Read the test sets of ``data.tests``: tables of pairs, and test splits of runs.
 
@@ -56,6 +62,7 @@ def read_tests(
 
     Args:
         config: the ``data`` group.
+        warn: called with a line if the corpus of a run has changed since its training.
         readers: see `read_run_pairs`.
 
     Raises:
@@ -74,7 +81,7 @@ def read_tests(
                     f"{key}={where}: a run cannot have its own test split as another test set: "
                     f"leave it out: '~{key}'"
                 )
-            pairs = read_corpus(run, lambda line: None, readers).test
+            pairs = read_corpus(run, ignore, readers, warn).test
             if not pairs:
                 raise UserError(f"{key}={where} is a run without a test split")
             is_reversed = _is_reversed(run, config.languages, key)
@@ -95,12 +102,15 @@ def read_tests(
 
 
 def read_run_pairs(
-    config: DataConfig, readers: frozenset[Path] = frozenset()
+    config: DataConfig,
+    warn: Callable[[str], None] = ignore,
+    readers: frozenset[Path] = frozenset(),
 ) -> dict[str, list[Pair]]:
     """Read the training pairs of other runs, as the sources of kind ``run`` have them.
 
     Args:
         config: the ``data`` group.
+        warn: see `read_tests`.
         readers: folders of the runs whose corpora are being read: none may be part of itself.
 
     Returns:
@@ -108,7 +118,8 @@ def read_run_pairs(
         of weight 0, by name of the source.
 
     Raises:
-        UserError: a run or its corpus cannot be read, or it has other languages.
+        UserError: a run or its corpus cannot be read, or it has other languages, or the opposite
+            direction and tags.
     """
     run_pairs = {}
     languages = (config.source_language, config.target_language)
@@ -120,7 +131,7 @@ def read_run_pairs(
         try:
             if run.path.resolve() in readers:
                 raise UserError("it would be part of itself")
-            corpus = read_corpus(run, lambda line: None, readers)
+            corpus = read_corpus(run, ignore, readers, warn)
             weights = list_weights(corpus.mixture)
             train: Iterable[Pair] = corpus.train
             if weights is not None:
@@ -131,7 +142,13 @@ def read_run_pairs(
                 f"{key}.run={run.path}: its corpus cannot be read ({error}); restore it, or train "
                 f"without it: '~{key}'"
             ) from error
-        run_pairs[name] = _reverse(pairs) if _is_reversed(run, languages, key) else pairs
+        is_reversed = _is_reversed(run, languages, key)
+        if is_reversed and list_tags(run.config.data):
+            raise UserError(
+                f"{key}.run={run.path}: the sources of this run begin with tags, which would be "
+                f"part of targets in the opposite direction: leave it out: '~{key}'"
+            )
+        run_pairs[name] = _reverse(pairs) if is_reversed else pairs
     return run_pairs
 
 
@@ -168,9 +185,12 @@ def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:
 
 
 def read_corpus(
-    run: RunFolder, log: Callable[[str], None], readers: frozenset[Path] = frozenset()
+    run: RunFolder,
+    log: Callable[[str], None],
+    readers: frozenset[Path] = frozenset(),
+    warn: Callable[[str], None] | None = None,
 ) -> Corpus:
-    """Read the corpus that a run was trained on; log a warning if it has changed since.
+    """Read the corpus that a run was trained on; warn if it has changed since.
 
     Nothing is written, whatever the run's configuration says, since it may be untrusted.
 
@@ -178,8 +198,9 @@ def read_corpus(
         run: the run.
         log: called with progress messages.
         readers: see `read_run_pairs`.
+        warn: called with the warning; None: ``log``.
     """
-    config = run.config
+    config, warn = run.config, warn or log
     readers |= {run.path.resolve()}
     if config.data.prepared is not None:
         corpus: Corpus = load_prepared(config.data)
@@ -187,11 +208,11 @@ def read_corpus(
         corpus = load_corpus(
             config.data,
             cache_dir=Path(config.cache_dir),
-            tests=read_tests(config.data, readers),
-            run_pairs=read_run_pairs(config.data, readers),
+            tests=read_tests(config.data, warn, readers),
+            run_pairs=read_run_pairs(config.data, warn, readers),
             read_only=True,
             log=log,
         )
     if has_corpus_changed(run, corpus):
-        log("warning: the corpus has changed since this run was trained on it")
+        warn(f"warning: the corpus has changed since {run.path} was trained on it")
     return corpus

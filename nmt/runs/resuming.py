@@ -10,6 +10,7 @@ from typing import Any
 from nmt.config import Config
 from nmt.config.combining import (
     apply_prepared,
+    check_effects,
     check_held_out,
     combine_for_resume,
     combine_for_start,
@@ -71,6 +72,7 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
     else:
         config = from_composed(composed)
     check_held_out(config.data, overrides)
+    check_effects(config, overrides)
     return _resolve_runs(config)
 
 

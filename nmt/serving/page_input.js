@@ -4,6 +4,7 @@ const DEBOUNCE = 150; // ms after the last key
 
 // Counts words as the language of a text has them.
 function countWords(text, language) {
+  if (!Intl.Segmenter) return text.split(/\s+/).filter(Boolean).length; // Firefox before 125
   const segments = new Intl.Segmenter(language || "und", { granularity: "word" }).segment(text);
   let count = 0;
   for (const { isWordLike } of segments) count += isWordLike;

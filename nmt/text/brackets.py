@@ -34,6 +34,8 @@ _LIST_MARKER = re.compile(
     rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)|[ivx]{{2,4}}\)){_TAGS}\s+(?=\S)"
     # Not an initial, nor a letter of an abbreviation, which no capital follows.
     rf"|{_TAGS}[a-z]\.{_TAGS}\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])"
+    # The bullet of a list in a PDF may touch its text.
+    rf"|[•‣⁃](?=[¿¡«“\"(]*[^\W_])"
     # A dash before a single consonant is that of an option: -v.
     r"|[-–—](?![A-Za-z], --|[b-df-hj-np-tv-xz]\s)(?=[¿¡«“\"(]*[^\W\d_])"
 )

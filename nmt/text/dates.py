@@ -59,12 +59,12 @@ _LANGUAGES = {
         weekdays="Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
         short_weekdays="Mon Tues? Wed Thu(?:rs?)? Fri Sat Sun",
         read=(
-            r"MONTH\sDAYS(?:st|nd|rd|th)?,?\sYEAR",
-            r"MONTH\sDAYS(?:st|nd|rd|th)?(?=[.,;:!?)]|$)",
-            r"MONTH\sRANGE(?:st|nd|rd|th)?",  # May 3 and 4 people
-            r"DAYS(?:st|nd|rd|th)?\s(?:of\s)?MONTH,?\sYEAR",
-            r"DAYS(?:st|nd|rd|th)?\sof\sMONTH",
-            r"DAYS(?:st|nd|rd|th)\sMONTH",
+            r"MONTH\sDAYS(?i:st|nd|rd|th)?,?\sYEAR",
+            r"MONTH\sDAYS(?i:st|nd|rd|th)?(?=[.,;:!?)]|$)",
+            r"MONTH\sRANGE(?i:st|nd|rd|th)?",  # May 3 and 4 people
+            r"DAYS(?i:st|nd|rd|th)?\s(?:of\s)?MONTH,?\sYEAR",
+            r"DAYS(?i:st|nd|rd|th)?\sof\sMONTH",
+            r"DAYS(?i:st|nd|rd|th)\sMONTH",
             r"DAYS\sMONTH(?<!May)(?<!March)",  # 18 May Apply
             r"MONTH\sYEAR",
             r"SHORT\sDAYS,?\sYEAR",
@@ -142,7 +142,7 @@ _PARTS = re.compile("WEEKDAY|DAYS|RANGE|MONTH|SHORT|YEAR")
 _VERBS = {"MAY", "MARCH"}  # in a text in capitals
 _NUMBER = "(?:0?[1-9]|[12][0-9]|3[01])"
 _DAY = f"({_NUMBER})"
-_ENDING = "(?:\\.?º|\\.|st|nd|rd|th|er)?"  # of the first of several days
+_ENDING = "(?:\\.?º|\\.|(?i:st|nd|rd|th|er))?"  # of the first of several days
 # Groups of an expression's part, if not one of its name.
 _GROUPS = dict.fromkeys(("DAYS", "RANGE"), ("FIRST", "JOINT", "DAY")) | {"SHORT": ("MONTH",)}
 _YEAR = "([12][0-9]{3})"
@@ -191,7 +191,10 @@ class DateWriter:
             "SHORT": short,
             "WEEKDAY": "|".join([*short_weekdays, *map(str.upper, short_weekdays)]),
         }
-        patterns = [f"{_WEEKDAY}{pattern}" for pattern in (*read.read, _SHORT_DATE)]
+        patterns = [
+            f"{_WEEKDAY}{pattern}" if re.search("DAYS|RANGE", pattern) else pattern
+            for pattern in (*read.read, _SHORT_DATE)
+        ]
         filled = [_fill(pattern, names_by_part, self._joints) for pattern in patterns]
         self._patterns = [
             (re.compile(expression, flags), _list_groups(pattern))

@@ -12,6 +12,9 @@ _NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=
 _UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|am|pm|AM|PM)(?![\w@'’/-]|\.\w)")  # after a number
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
 _TOUCHING_WORD = re.compile(r"(\d+)[^\W\d_]{4,}")  # 3hijos; shorter ones are endings: 2nda
+_WORD_BEFORE = re.compile(r"([a-z]{2,5})-\d.*")  # type-2, mid-1990s
+# After a number with its unit, no path or placeholder begins: 15 mg/kg/día, Paso 2:abra.
+_AFTER_NUMBER = re.compile(r"(?:[^\W_]|[€$£%])(?:/[^\W\d_]|:[a-z])")
 _ABBREVIATING_DOT = re.compile(r"\.(?=\s+[a-zà-öø-ÿ])")  # of "5 km. de aquí"
 
 
@@ -39,14 +42,24 @@ def add_units(
 def cut_words(
     text: str, spans: Iterable[Span], is_read: Callable[[int, int], bool]
 ) -> Iterator[Span]:
-    """Yield kept spans, in which numbers have no word that touches them and that a model reads.
+    """Yield kept spans, in which numbers have no word beside them that a model reads.
+
+    What follows a number with its unit is none: the /kg/día of 15 mg/kg/día.
 
     Args:
         text: a sentence.
         spans: characters [begin, end) of its kept spans.
         is_read: whether a model reads characters [begin, end) of the sentence as words.
     """
+    last_end = 0
     for begin, end in spans:
+        touches = begin == last_end > 0
+        last_end = end
+        if touches and _AFTER_NUMBER.match(text, begin - 1):
+            continue
+        before = _WORD_BEFORE.fullmatch(text, begin, end)
+        if before and is_read(*before.span(1)):
+            begin = before.end(1) + 1
         match = _TOUCHING_WORD.fullmatch(text, begin, end)
         at = match.end(1) if match else end
         is_word = text[at:end].islower() and is_read(at, end)  # not a product: 1Password

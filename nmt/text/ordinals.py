@@ -31,13 +31,14 @@ def _write_english(number: int) -> str:
 _LANGUAGES = {
     "en": _Language(rf"{_NUMBER}(?:st|nd|rd|th)", _write_english),
     "es": _Language(
-        rf"(?:{_ROMANCE}|{_NUMBER}(?:er|[rdtmvn][oa]))",
+        rf"(?:{_ROMANCE}|{_NUMBER}(?:\.?er|[rdtmvn][oa]))",
         "{}.º".format,
         "el|del|al",
         "año|aniversario|capítulo|ciclo|curso|día|lugar|nivel|piso|premio|puesto|semestre|trimestre",
     ),
     "fr": _Language(
-        rf"{_NUMBER}(?:er|re|ère|nde?|e|ème)", lambda number: "1er" if number == 1 else f"{number}e"
+        rf"{_NUMBER}(?:er|re|ère|nde?|(?-i:e)|ème)",
+        lambda number: "1er" if number == 1 else f"{number}e",
     ),
     "it": _Language(_ROMANCE, "{}º".format, "il|del|al|nel|dal", "anno|giorno|piano|posto|premio"),
     "pt": _Language(_ROMANCE, "{}º".format, "o|do|ao|no", "andar|ano|dia|lugar|prêmio"),
@@ -58,7 +59,8 @@ class OrdinalWriter:
         self._pattern: re.Pattern[str] | None = None
         self._before = self._after = _NOTHING
         if read and self._target and codes[0] != codes[1]:
-            self._pattern = re.compile(rf"(?<![\w.,:/+-]){read.read}(?!\w)")
+            expression = rf"(?<![\w.,:/+-]){read.read}(?!\w)"
+            self._pattern = re.compile(expression, re.IGNORECASE)
             if read.articles:
                 self._before = re.compile(rf"\b(?:{read.articles})\s$", re.IGNORECASE)
                 self._after = re.compile(rf"\s(?:{read.nouns})\b", re.IGNORECASE)
@@ -82,4 +84,5 @@ class OrdinalWriter:
         if match is None or self._target is None:
             return text
         number = next(group for group in match.groups() if group)
-        return self._target.write(int(number))
+        written = self._target.write(int(number))
+        return written.upper() if text.isupper() else written

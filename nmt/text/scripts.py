@@ -21,6 +21,9 @@ _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     pnb prs ps pus sd skr syr ug uig ur urd yi yid""".split()
 )
 _STRONG = ("L", "R", "AL")  # Unicode's classes of characters with a direction
+# Languages that are written in Cyrillic letters.
+_CYRILLIC_LANGUAGES = frozenset("ru uk be bg sr mk kk ky mn tg tt ba cv os ab ce av udm".split())
+_LATIN_LETTER = re.compile("[A-Za-zªº\u00c0-\u024f\u1e00-\u1eff]")
 _RIGHT_TO_LEFT_SCRIPTS = frozenset("adlm arab aran hebr mand nkoo rohg samr syrc thaa".split())
 # Letters of scripts without spaces, as members of a character class.
 UNSPACED_LETTERS = (
@@ -29,6 +32,11 @@ UNSPACED_LETTERS = (
 )
 # A character class of these letters and of the marks that Chinese and Japanese write with them.
 UNSPACED = f"[{UNSPACED_LETTERS}\u3000-\u303f\uff00-\uffef]"
+# Letters of scripts without letter case, as members of a character class: also those of Hebrew to
+# Sinhala, Tibetan and Hangul.
+CASELESS_LETTERS = (
+    f"{UNSPACED_LETTERS}\u0590-\u0dff\u0f00-\u0fff\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
+)
 # Letters and marks of Chinese and Japanese, as members of a character class: a line may end after
 # any of them, and its end does not stand for a space.
 WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff"
@@ -64,6 +72,20 @@ def find_direction(text: str) -> str:
     return next(
         ("rtl" if kind in ("R", "AL") else "ltr" for kind in kinds if kind in _STRONG), "ltr"
     )
+
+
+def may_copy_name(name: str, source: str, target: str) -> bool:
+    """Whether a translation may contain a name in the letters of the source.
+
+    Any language quotes names in Latin letters; others only stay between languages in Cyrillic.
+
+    Args:
+        name: in the source.
+        source: BCP 47 tag.
+        target: the same, of the translation.
+    """
+    is_shared = {primary_subtag(source), primary_subtag(target)} <= _CYRILLIC_LANGUAGES
+    return is_shared or _LATIN_LETTER.search(name) is not None
 
 
 def has_capital_nouns(language: str) -> bool:

@@ -27,14 +27,16 @@ from nmt.text.names import (
     is_name_inside_sentence,
     may_be_name,
 )
-from nmt.text.scripts import PLAIN_WORD, POSSESSIVE
+from nmt.text.scripts import CASELESS_LETTERS, POSSESSIVE
 from nmt.text.spans import make_overlap_test
 
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
 MIN_MODELED = 1000  # words; with fewer, others cannot be judged
-_WORD = re.compile(PLAIN_WORD)
-_WORD_OR_INITIALS = re.compile(rf"(?:[A-ZÀ-ÖØ-Þ]\.\s?)+[A-ZÀ-ÖØ-Þ]\.|{PLAIN_WORD}")  # S. L.
+# A word of a script with letter case; in others, names cannot be told.
+_CASED_WORD = rf"[^\W\d_{CASELESS_LETTERS}]+(?:['’-][^\W\d_{CASELESS_LETTERS}]+)*"
+_WORD = re.compile(_CASED_WORD)
+_WORD_OR_INITIALS = re.compile(rf"(?:[A-ZÀ-ÖØ-Þ]\.\s?)+[A-ZÀ-ÖØ-Þ]\.|{_CASED_WORD}")  # S. L.
 _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation of a name
 _COMMON_INITIAL = 10  # occurrences of each letter of initials that are known
 _JOINTS = re.compile("['’-]")  # of the parts of a word

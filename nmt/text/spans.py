@@ -137,10 +137,11 @@ PATTERNS = {
 }
 SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
 # Words in which no span begins: "his/her/their" and "Sr./Sra." have no path, "amig@s" no mention.
-# A colon after a word, a mark or a letter of another script begins no placeholder.
+# A colon after a word, a mark or a letter of another script begins no placeholder, and a hyphen is
+# no sign of a number.
 WORD = (
-    rf"[{_LETTER}]+(?:(?:['’/@-]|\./)[{_LETTER}]+)*:?"
-    rf"|[”’»\"\]){UNSPACED_LETTERS}]:"
+    rf"[{_LETTER}]+(?:(?:['’/@-]|\./)[{_LETTER}]+)*[:-]?"
+    rf"|[”’»\"\]){UNSPACED_LETTERS}][:-]"
 )
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(

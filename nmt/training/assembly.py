@@ -37,6 +37,7 @@ from nmt.training.update_sizing import make_step_within_memory, size_updates
 
 # Of `measure_decoding_gap`: rounding of float16 gives 0.002, a convolution across pairs 0.2
 LARGEST_GAP = 0.02
+_SCORE_DEV = "set data.dev and training.evaluation_sentences above 0"
 LONG_SHARE = 0.01  # share of the training pairs that are too long, from which a hint is shown
 
 
@@ -61,6 +62,8 @@ def make_trainer(
     dev = sample_evenly(corpus.dev, config.training.evaluation_sentences)
     if config.training.resume is None:  # a resumed run may have left these stages behind
         check_stages_end(config.data.stages, dev)
+        if config.training.stop_behind is not None and not dev:
+            raise UserError(f"training.stop_behind compares dev scores: {_SCORE_DEV}")
     model = _build_model(config, tokenizer.vocabulary_size, components, console)
     initialize_weights(model, config, folder, tokenizer, stages[0], process_group, console.print)
     step, sized = make_step_within_memory(model, planned, stages, process_group, components)
@@ -106,9 +109,8 @@ def check_stages_end(stages: Sequence[StageConfig], dev: Sequence[Pair]) -> None
         limits = {stage.steps, stage.share, stage.minutes}
         if stage.plateau is not None and limits == {None} and not dev:
             raise UserError(
-                f"data.stages[{number}] ends by plateau={stage.plateau} alone, but there is no dev "
-                "BLEU: set data.dev and training.evaluation_sentences above 0, or the steps, share "
-                "or minutes of the stage"
+                f"data.stages[{number}] ends by plateau={stage.plateau} alone, without dev scores: "
+                f"{_SCORE_DEV}, or the steps, share or minutes of the stage"
             )
 
 

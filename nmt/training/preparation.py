@@ -37,7 +37,7 @@ from nmt.errors import UserError
 from nmt.runs.corpus import read_run_pairs, read_tests
 from nmt.startup.devices import cores, gpus
 from nmt.text.cleaning import clean_text
-from nmt.text.context import split_context
+from nmt.text.context import split_context, split_tag
 from nmt.text.source_words import SourceWords
 
 _MAX_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
@@ -54,8 +54,8 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
     return load_corpus(
         replace(config.data, check_languages=config.data.check_languages and is_new),
         cache_dir=Path(config.cache_dir),
-        tests=read_tests(config.data),
-        run_pairs=read_run_pairs(config.data),
+        tests=read_tests(config.data, console.print),
+        run_pairs=read_run_pairs(config.data, console.print),
         rejected_file=Path(rejected) if rejected else None,
         log=console.print,
     )
@@ -133,7 +133,9 @@ def _find_phrases(config: Config, source: SourcePairs, held_out: Set[str]) -> li
     """
     if not source.is_read:
         return []
-    tag = config.data.sources[source.name].tag
+    tag, tags = config.data.sources[source.name].tag, list_tags(config.data)
+    if tag is None and any(split_tag(pair.source, tags)[0] for pair in source.pairs):
+        return []  # pairs of another run have tags of their own
     mark = f"{clean_text(tag)} " if tag is not None else ""
     pairs = [
         Pair(split_context(pair.source.removeprefix(mark))[1], pair.target)

@@ -68,6 +68,45 @@ def test_a_new_run_is_checked() -> None:
     assert "not divisible by num_heads=3" in complaint(lambda: job("model.num_heads=3"))
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model.lora_rank=4"], "model.lora_rank trains adapters only: set training.start_from"),
+        (["model.lora_on=[value]"], "model.lora_on needs model.lora_rank"),
+        (["training.on_spike=go_back"], "needs training.spike_factor"),
+        (["training.max_update_tokens=4096"], "needs training.batch_tokens=auto, got 512"),
+        (
+            ["+data.sources.verses={kind: files, path: b.tsv, weight: 2}"],
+            "data.sources.verses.weight is relative to the weights of other sources: give them "
+            "weights, too: pairs",
+        ),
+    ],
+)
+def test_settings_without_effect_are_rejected(overrides: list[str], message: str) -> None:
+    assert message in complaint(lambda: job(*TSV, *overrides))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["training.on_spike=go_back", "training.spike_factor=10"],
+        ["training.batch_tokens=auto", "training.max_update_tokens=4096"],
+        ["size=s", "training.batch_tokens=512"],
+        [
+            "+data.sources.verses={kind: files, path: b.tsv, weight: 2}",
+            "data.sources.pairs.weight=1",
+        ],
+        ["+data.sources.verses={kind: files, path: b.tsv, weight: 2}", "data.temperature=5"],
+        [
+            "+data.sources.news={kind: files, path: b.tsv, split: dev}",
+            "data.sources.pairs.weight=1",
+        ],
+    ],
+)
+def test_settings_with_effect_are_accepted(overrides: list[str]) -> None:
+    job(*TSV, *overrides)
+
+
 def test_a_resumed_run_keeps_its_configuration(run: Run) -> None:
     """Whatever the files in conf/ choose: the run has other values."""
     assert run.config.seed == 5
@@ -81,7 +120,7 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("training.early_stopping=null", "training.early_stopping", None),
     ("training.log_every=7", "training.log_every", 7),
     ("training.evaluate_every=7", "training.evaluate_every", 7),
-    ("training.evaluation_sentences=7", "training.evaluation_sentences", 7),
+    ("training.evaluation_share=0.5", "training.evaluation_share", 0.5),
     ("training.keep_checkpoints=7", "training.keep_checkpoints", 7),
     ("training.samples=7", "training.samples", 7),
     ("training.probes=['Hola.','Adiós.']", "training.probes", ["Hola.", "Adiós."]),

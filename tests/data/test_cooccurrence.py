@@ -68,7 +68,7 @@ def test_translations_get_similar_vectors() -> None:
         assert f"1{translation}" in [english[i] for i in best], word
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 def test_pairs_of_single_tokens_have_no_neighbors() -> None:
     vectors = embed_tokens((make_side([0], [1]), make_side([2], [3])), 4, 8)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)

@@ -176,6 +176,14 @@ def test_the_number_of_a_note_follows_its_word() -> None:
     assert read("<p>el 1<sup>er</sup> día</p>").segments[0].text == "el 1er día"
 
 
+def test_a_line_break_in_an_attribute_stays() -> None:
+    document = read('<textarea placeholder="Nombre&#10;Apellido"></textarea>')
+    [segment] = document.segments
+    first, last = segment.text.split(segment.text[segment.marks[0].begin])
+    assert (first, last) == ("Nombre", "Apellido")
+    assert document.fill([segment.without_kept()]).decode().count("Nombre&#10;Apellido") == 1
+
+
 def test_an_attribute_without_quotes_gets_some() -> None:
     document = read("<input placeholder=Buscar><img alt=Gato>")
     assert [segment.text for segment in document.segments] == ["Buscar", "Gato"]
@@ -242,6 +250,7 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
         ("<img translate=no alt='Hola'><img alt=no><p>Sí", ["no", "Sí"]),
         ('<meta charset="utf-16"><p>niño', ["niño"]),
         ("<ul><li translate=no>git <b>push</b><li>Hola</ul>Sí", ["Hola", "Sí"]),
+        ('<i class="material-icons lg">home</i> <i class=material>Sí</i>', ["Sí"]),
         ("<div><p class=notranslate>git</div>Hola<p translate=no>x<hr>Sí", ["Hola", "Sí"]),
         ("<tr><td translate=no>x<td>Hola<tr><td translate=no>y", ["Hola"]),
         (f"<p title='A&#{'9' * 5000};'>&#{'0' * 5000}65;&#{'9' * 5000};", ["A\ufffd", "A\ufffd"]),

@@ -437,6 +437,9 @@ def test_other_encodings_are_read_and_written() -> None:
         ("> [!NOTE] Hola\n> 5", "Hello", "> [!NOTE] Hello\n> 5"),
         ("> [!TIP]-\n> Hola", "Hello", "> [!TIP]-\n> Hello"),
         ("- [!TIP]+ Hola", "Hello", "- [!TIP]+ Hello"),
+        ("*[HTML]: Hola\n*[5]: 5\n", "Hello", "*[HTML]: Hello\n*[5]: 5\n"),
+        ("Hola\n{ .annotate }\n", "Hello", "Hello\n{ .annotate }\n"),
+        ("/// caption\nHola\n///\n", "Hello", "/// caption\nHello\n///\n"),
         ("|Hola|\n|-|\n", "A|B\\", "|A\\|B\\ |\n|-|\n"),
         ("Hola | 5\n--|--\n", "1. First", "1\\. First | 5\n--|--\n"),
         ("Hola", "2 * 3 a_b [x] a < b & c", "2 * 3 a_b [x] a < b & c"),
@@ -547,6 +550,29 @@ def test_texts_of_images_that_stay() -> None:
 def test_math_inside_of_a_line_ends_no_block_of_math() -> None:
     assert [segment.text for segment in read("$$\n:::\nx$$y$$").segments] == ["x\uf000"]
     assert read("$$\na\nb $$").segments == []
+
+
+def test_math_and_attributes_stay() -> None:
+    source = "Es \\(E = mc^2\\), \\(no\\) [Uno](#){ .md-button } ![](x){ width=300 }"
+    [segment] = read(source).segments
+    assert re.sub("[\ue000-\uf8ff]", "@", segment.text) == "Es @, (no) Uno"
+    assert fill(source, segment.text) == source
+
+
+def test_links_to_headings_follow_them() -> None:
+    source = (
+        "- [Instalación](#instalación) [b](#%C2%BFqu%C3%A9-es) [c](#otra) [d](#x)\n\n"
+        "# ¿Qué es?\n\n# Instalación\n\n# `x`\n"
+    )
+    document = read(source)
+    assert copy(document).decode() == source
+    index, what, install, *rest = (each.without_kept() for each in document.segments)
+    assert not rest
+    texts = [index, replace(what, text="What is it?"), replace(install, text="Set-up (short)")]
+    assert document.fill(texts).decode() == (
+        "- [Instalación](#set-up-short) [b](#what-is-it) [c](#otra) [d](#x)\n\n"
+        "# What is it?\n\n# Set-up (short)\n\n# `x`\n"
+    )
 
 
 def test_a_translation_defines_no_link() -> None:

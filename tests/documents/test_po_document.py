@@ -97,6 +97,7 @@ def test_messages_without_a_translation_are_segments() -> None:
         ("Tom & Ana", "Tom & Ana", "Open book"),
         ("a&nbsp;b", "a&nbsp;b", "Open book"),
         ("_uno_ y nombre_propio", "_uno_ y nombre_propio", "Open book"),
+        ("Cuenta de 1&1", "Cuenta de 1&1", "Open book"),
         ("&Uno && dos", "&Uno && dos", "Open book"),
         ("Ver $_GET", "Ver $_GET", "Open book"),
         ("Usar &IPv6", "Usar IPv6", "&Open book"),

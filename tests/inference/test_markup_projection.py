@@ -40,6 +40,13 @@ def project(tagged: str, text: str, links: str) -> str:
     return write(projected)
 
 
+def test_an_element_around_the_mark_of_an_item_stays_there() -> None:
+    source = build("<b>a)</b> La <i>casa</i>")
+    words = [Word(3, 6, None, ((3, 5),)), Word(7, 12, None, ((6, 10),))]
+    projected = project_marks(source, "a) The house", words)
+    assert write(projected) == "<0>a)</0> The <1>house</1>"
+
+
 @pytest.mark.parametrize(
     ("tagged", "text", "links", "expected"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -103,6 +104,8 @@ class Interrupted(Foreign):
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         self.batches += 1
+        if self.batches > 1:
+            time.sleep(0.5)  # within which the caller cancels the others
         raise KeyboardInterrupt
 
 

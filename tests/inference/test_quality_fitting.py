@@ -82,6 +82,10 @@ def test_correlations_by_hand() -> None:
     scores = values.copy()
     scores[[1, 5]] = scores[[5, 1]]
     assert correlate(values, scores).worst_tenth == 0.5
+    # Of the three pairs, one agrees, and two are tied in one of both: 1 / sqrt(2 * 2).
+    tied = correlate(np.array([1.0, 1.0, 2.0]), np.array([0.0, 3.0, 3.0]))
+    assert tied.kendall == pytest.approx(0.5)
+    assert correlate(np.ones(3), np.ones(3)).kendall == 0
     assert correlate(values, np.zeros(20)) == (0.0, 0.0, 1.0)
 
 

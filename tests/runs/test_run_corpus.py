@@ -201,7 +201,7 @@ def test_a_corpus_that_has_changed_is_said(
         "dev": 5,
         "test": 5,
     }
-    warning = "warning: the corpus has changed since this run was trained on it"
+    warning = f"warning: the corpus has changed since {run.path} was trained on it"
     assert (warning in messages) == changed
 
 

@@ -53,7 +53,7 @@ def test_a_job_of_slurm_is_told_to_stop_and_goes_on(tmp_path: Path) -> None:
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
     (tmp_path / ".venv").symlink_to(sys.prefix)
-    port = os.getpid() % 9000
+    port = os.getpid() % 2700
     environment = os.environ | {
         "PATH": f"{commands}:{os.environ['PATH']}",
         "SLURM_SUBMIT_DIR": str(tmp_path),

@@ -35,6 +35,7 @@ from nmt.text.tags import Insertions, TaggedText
 from nmt.text.terms import Glossary, Term
 
 SOON = 10  # seconds within which anything here happens, however busy the machine
+CLIENT_TIMEOUT = 120  # seconds that a client waits: those of a model that is compiled, and more
 ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
 UNSURE = ("house",)
 ALTERNATIVES = {"house": 0.5, "home": 0.25, "hut": 0.0004}
@@ -225,7 +226,7 @@ class FakeTranslator:
                 SimpleNamespace(
                     text=" ".join(
                         [
-                            self.english(text, prefix) + "!" * n,
+                            english + "!" * n,
                             *(use.target for use in terms if use.is_used),
                         ]
                     ),
@@ -240,6 +241,7 @@ class FakeTranslator:
                 for n in range(n_best)
             ]
             for text, prefix, terms in zip(texts, prefixes, uses, strict=True)
+            for english in [self.english(text, prefix)]
         ]
 
     def english(self, text: str, prefix: str = "") -> str:
@@ -341,7 +343,7 @@ class Running:
         headers: dict[str, str] | None = None,
         **options: Any,
     ) -> Answer:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=SOON)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=CLIENT_TIMEOUT)
         try:
             connection.request(method, path, body, headers or {}, **options)
             response = connection.getresponse()

@@ -145,7 +145,7 @@ def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
         no_repeat_ngram=0,
     )
     served, fresh = (Translator(Engines(KerasEngine(model)), Letters(), decoding) for _ in range(2))
-    with serving(SegmentTranslator(served)) as running:
+    with serving(SegmentTranslator(served), timeout_s=60) as running:  # the first compiles
 
         def ask(penalty: float) -> dict[str, Any]:
             return running.translate("hola", length_penalty=penalty, scores=True)[0][0]
@@ -637,7 +637,7 @@ def test_a_declared_length_is_refused_before_the_body_comes(service: Running) ->
 
 def test_a_false_length_harms_nobody() -> None:
     body = b'{"text": "Hola"}'
-    with serving(timeout_s=1) as running:
+    with serving(timeout_s=3) as running:
         assert status(connected(running, head(len(body) + 1) + body)) == 408
         assert status(connected(running, head(len(body) - 1) + body)) == 400
         for length in ("-1", "many", "1, 2"):
@@ -823,7 +823,10 @@ def test_the_health_check_fails_when_the_model_does(
             until(lambda: running.ask("GET", "/healthz").status == 200)
 
 
-def test_the_health_check_needs_no_room_in_the_queue_and_is_not_repeated_at_once() -> None:
+def test_the_health_check_needs_no_room_in_the_queue_and_is_not_repeated_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nmt.serving.health._HEALTHY_S", SOON)
     with serving(max_work=20, max_queue=20) as running:
         with busy(running) as pool:
             waiting = [pool.submit(running.translate, "full"), pool.submit(running.translate, "b")]
@@ -839,7 +842,7 @@ def test_the_health_check_needs_no_room_in_the_queue_and_is_not_repeated_at_once
 
 
 def test_an_answer_that_takes_too_long() -> None:
-    with serving(timeout_s=1.5) as running:
+    with serving(timeout_s=3) as running:
         with ThreadPoolExecutor() as pool:
             running.translator.gate.clear()
             first = pool.submit(running.post, {"text": "slow"})
@@ -847,7 +850,7 @@ def test_an_answer_that_takes_too_long() -> None:
             second = pool.submit(running.post, {"text": "late"})
             for answer in (first.result(), second.result()):
                 assert answer.status == 503
-                assert answer.json == {"error": "no answer within 1.5 seconds"}
+                assert answer.json == {"error": "no answer within 3 seconds"}
                 assert answer.headers["retry-after"] == "1"
             running.translator.gate.set()
         assert running.translate("next") == [[{"text": "NEXT"}]]

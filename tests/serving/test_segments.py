@@ -91,7 +91,7 @@ def test_what_checks_health_and_warms_up_is_searched() -> None:
     translator = Translator(Engines(engine), Letters(), BEAM, languages=("zh", "en"))
     served = SegmentTranslator(translator)
     assert served.segment("a").segments[0].is_copied
-    with serving(served) as running:
+    with serving(served, health_s=60) as running:  # compiles a search, or two
         assert running.ask("GET", "/healthz").status == 200
     assert engine.programs
     attended: list[list[int]] = []

@@ -72,6 +72,8 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("de", "fr", "3. bis 5. Mai, 3.–5. Mai", "3 au 5 mai, 3–5 mai"),
         ("fr", "de", "du 1er au 3 mai 1990", "du 1. bis 3. Mai 1990"),
         ("es", "en", "5 de mayor", "5 de mayor"),
+        ("es", "en", "Vista al mar, julio de 2019.", "Vista al mar, July 2019."),
+        ("en", "es", "JUNE 3RD, 2024", "3 DE JUNIO DE 2024"),
         ("es", "en", "3 mar 2024, 3 de ene. de 2024.", "March 3, 2024, January 3, 2024."),
         ("es", "en", "03-mar-2024, 03/SEPT/2024", "March 3, 2024, SEPTEMBER 3, 2024"),
         ("es", "en", "3 mar, 3 mar 24", "3 mar, 3 mar 24"),

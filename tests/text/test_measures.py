@@ -32,3 +32,18 @@ def test_words_that_touch_a_number_are_cut_off() -> None:
     spans = cut_words(text, find_spans(text), lambda begin, end: text[begin:end] in read)
     kept = ["3", "20", "2nda", "9gag", "1990s", "5km", "a3años", "7abcde", "1Password"]
     assert [text[begin:end] for begin, end in spans] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("type-2, mid-1990s, covid-19 y GPT-4", ["2", "1990s", "covid-19", "GPT-4"]),
+        ("15 mg/kg/día, 10 €/mes/usuario, $10/user/month", ["15 mg", "10 €", "$10"]),
+        ("Paso 2:abra, den 3:e, 3 :e", ["2", "3", "3", ":e"]),
+        ("Abre 3 /usr/bin", ["3", "/usr/bin"]),
+    ],
+)
+def test_words_beside_a_number_are_read(text: str, kept: list[str]) -> None:
+    read = {"type", "mid"}
+    spans = cut_words(text, find_spans(text), lambda begin, end: text[begin:end] in read)
+    assert [text[begin:end] for begin, end in spans] == kept

@@ -20,6 +20,9 @@ from nmt.text.ordinals import _LANGUAGES, OrdinalWriter
             "1ra, 11.º, 12ª, 13.ª, 22.º, 111.ª",
             "1st, 11th, 12th, 13th, 22nd, 111th",
         ),
+        ("es", "en", "el 3.er piso, EL 3ER PISO", "el 3rd piso, EL 3RD PISO"),
+        ("en", "es", "THE 3RD TIME", "THE 3.º TIME"),
+        ("fr", "en", "la salle 3E, LA 2ÈME", "la salle 3E, LA 2ND"),
         ("en", "es", "the 3rd time, 21st Street", "the 3.º time, 21.º Street"),
         ("en", "de", "the 2nd one", "the 2nd one"),  # would double a full stop
         ("fr", "en", "la 2e fois, le 1er, 3ème", "la 2nd fois, le 1st, 3rd"),

@@ -180,6 +180,12 @@ def test_only_a_few_characters_before_a_word_are_read(words: SourceWords) -> Non
     assert [begins_sentence for *_, begins_sentence in found] == [True, False] * 100
 
 
+def test_letters_without_case_belong_to_no_name() -> None:
+    words = SourceWords.count(["我在用手机", "저는 책을 읽어요", "我喜欢看电影"] * 2)
+    assert names(words, "我在用iPhone手机。我认识Tom。") == ["iPhone", "Tom"]
+    assert names(words, "저는 Python을 배워요, הNBA") == ["Python", "NBA"]
+
+
 def test_unseen_names(words: SourceWords) -> None:
     assert names(words, "Vi a Etxeberria y a Ana en Quetzaltenango.") == [
         "Etxeberria",

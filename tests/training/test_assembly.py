@@ -28,5 +28,5 @@ def test_a_stage_ends_by_dev_bleu_or_by_another_limit(stage: StageConfig, dev: l
 
 def test_a_stage_that_would_never_end_is_refused() -> None:
     stages = [StageConfig(steps=5), StageConfig(plateau=2), StageConfig()]
-    with pytest.raises(UserError, match=r"data\.stages\[1\] ends by plateau=2 alone, but there is"):
+    with pytest.raises(UserError, match=r"data\.stages\[1\] ends by plateau=2 alone, without dev"):
         check_stages_end(stages, [])

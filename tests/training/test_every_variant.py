@@ -158,6 +158,7 @@ def learn(letters: Path, task: str, *overrides: str) -> Any:
             *("training.row_lengths=[32]", "training.learning_rate=2e-3"),
             *("training.label_smoothing=0", "training.max_minutes=null"),
             *("training.max_steps=1500", "training.evaluate_every=500", "training.probes=[]"),
+            "training.evaluation_share=null",
             *("training.ema_decay=0.99", "training.warmup_steps=100", "model.dropout=0"),
             # Typing errors double letters: "g g" would be as good as "g g g".
             *(f"data.noise.{kind}=0" for kind in vars(NoiseConfig.off())),

@@ -325,7 +325,8 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
 
     monkeypatch.setattr(Guard, "norm_limit", property(norm_limit))
     said = io.StringIO()
-    back = ["data.test=0", "training.on_spike=go_back", "training.log_every=3"]
+    back = ["data.test=0", "training.on_spike=go_back", "training.spike_factor=10"]
+    back.append("training.log_every=3")
     run = kept.train(*back, console=Console(file=said, soft_wrap=True)).folder
     expected = [(step, 0) for step in range(1, 10)]
     expected += [(step, 1) for step in range(6, 10)] + [(step, 2) for step in range(6, 11)]
@@ -347,7 +348,12 @@ def test_a_spike_before_the_first_checkpoint_is_not_met_again_after_it(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spike_after(1, monkeypatch)
-    run = kept.train("data.test=0", "training.on_spike=go_back", "training.log_every=10").folder
+    run = kept.train(
+        "data.test=0",
+        "training.on_spike=go_back",
+        "training.spike_factor=10",
+        "training.log_every=10",
+    ).folder
     position = latest(run)[1]
     assert (position["order"], position["skipped"], position["step"]) == (0, 1, 12)
 
@@ -367,7 +373,8 @@ def test_a_run_stopped_behind_a_spike_ends_as_if_it_had_not_been_stopped(
         return 1e-9
 
     monkeypatch.setattr(Guard, "norm_limit", property(norm_limit))
-    back = ["data.test=0", "training.on_spike=go_back", "training.log_every=3"]
+    back = ["data.test=0", "training.on_spike=go_back", "training.spike_factor=10"]
+    back.append("training.log_every=3")
     runs = []
     for kill in (False, True):
         spikes.add((KILLED_AT, 0))
@@ -393,7 +400,12 @@ def test_a_spike_in_every_order_ends_the_run(
 ) -> None:
     spike_after(6, monkeypatch)
     with pytest.raises(UserError, match="training was rewound to update 5 2 times, and the "):
-        kept.train("data.test=0", "training.on_spike=go_back", "training.max_skipped=2")
+        kept.train(
+            "data.test=0",
+            "training.on_spike=go_back",
+            "training.spike_factor=10",
+            "training.max_skipped=2",
+        )
     assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]
 
 

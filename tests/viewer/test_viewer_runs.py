@@ -256,12 +256,15 @@ def test_several_heads_have_a_colour_each(sentence_page: Any) -> None:
     )
     heads.get_by_label("2").check()
     api.expect(sentence_page.locator(".caption")).to_contain_text("head 2")
+    sentence_page.wait_for_function(
+        f"({colours})() > 0"
+    )  # lines are drawn after the caption is set
     single = sentence_page.evaluate(colours)
     heads.get_by_label("each of them").check()
     api.expect(sentence_page.locator(".caption")).to_contain_text("heads 1, 2, 3 in their colours")
     for head in ("1", "2", "3"):
         api.expect(heads.get_by_label(head, exact=True)).to_be_checked()
-    assert sentence_page.evaluate(colours) > single
+    sentence_page.wait_for_function(f"({colours})() > {single}")
     swatch = "label => getComputedStyle(label, '::after').backgroundColor"
     labels = heads.locator("label:has(input)").filter(has_text=re.compile(r"^\d$"))
     assert len({labels.nth(number).evaluate(swatch) for number in range(3)}) == 3

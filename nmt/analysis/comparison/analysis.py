@@ -194,8 +194,9 @@ def _measure_run(
                 for text, sentence in zip(inputs, sentences, strict=True)
             ]
             outputs = translate_with_progress(translator, sources, console, **search)
-            counted = count_statistics(outputs, data.references, language=data.languages[1])
-            result.noise[_NOISE_NAMES[kind]] = counted[METRIC]
+            result.noise[_NOISE_NAMES[kind]] = count_statistics(
+                outputs, data.references, language=data.languages[1], names=(METRIC,)
+            )[METRIC]
     with quiet_start():
         result.silent_heads = list_silent(measure_heads(system.model.load_model()))
 

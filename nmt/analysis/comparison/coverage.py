@@ -11,7 +11,7 @@ from rich.console import Console
 from nmt.analysis.heads.alignment import SentencePair, align, find_links
 from nmt.inference.translator import Translator
 from nmt.startup.progress import track
-from nmt.text.cleaning import clean_text
+from nmt.text.cleaning import clean_input
 
 
 class Coverage(NamedTuple):
@@ -51,7 +51,7 @@ def measure_coverage(
         console: shows a progress bar.
     """
     pairs = [
-        SentencePair.of(clean_text(source), clean_text(output))
+        SentencePair.of(clean_input(source), clean_input(output))
         for source, output in zip(sources, outputs, strict=True)
     ]
     counts = np.zeros((4, len(pairs)), int)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
 from nmt.analysis.comparison.interactions import ALPHA, SliceResult
 from nmt.analysis.comparison.stored import METRIC
-from nmt.inference.significance import correct_p_values, format_p
+from nmt.inference.significance import PairedTest, correct_p_values, format_p
 
 _STRICT = 0.01  # significance level of noise, n-grams and coverage, as each adds tests
 _MIN_RATE_DIFFERENCE = 0.005  # of words left out or added: smaller ones matter to nobody
@@ -91,17 +93,17 @@ def _describe_slice(pair: PairResult, result: SliceResult) -> str:
 
 def _describe_noise(pair: PairResult) -> list[str]:
     second = pair.second.system.name
-    p_values = correct_p_values([test.p_value for test in pair.noise.values()])
+    p_values = correct_tests(pair.noise)
     clean = [each.statistics[METRIC].score() for each in (pair.second, pair.first)]
     sentences = []
-    for (kind, test), p_value in zip(pair.noise.items(), p_values, strict=True):
-        if p_value > _STRICT:
+    for kind, test in pair.noise.items():
+        if p_values[kind] > _STRICT:
             continue
         noisy = [each.noise[kind].score() for each in (pair.second, pair.first)]
         way = "copes better" if test.difference > 0 else "suffers more"
         sentences.append(
             f"{second} {way} with {kind}: {METRIC} {noisy[0]:.1f} against {noisy[1]:.1f} (clean: "
-            f"{clean[0]:.1f} against {clean[1]:.1f}), {format_p(p_value)}."
+            f"{clean[0]:.1f} against {clean[1]:.1f}), {format_p(p_values[kind])}."
         )
     return sentences
 
@@ -126,18 +128,24 @@ def _describe_leads(pair: PairResult) -> list[str]:
 def _describe_coverage(pair: PairResult) -> list[str]:
     verbs = {"omissions": ("leaves out", "source content words"), "additions": ("adds", "words")}
     second = pair.second.system.name
-    p_values = correct_p_values([test.p_value for test in pair.coverage.values()])
+    p_values = correct_tests(pair.coverage)
     sentences = []
-    for (name, test), p_value in zip(pair.coverage.items(), p_values, strict=True):
+    for name, test in pair.coverage.items():
         rates = [get_rate(each, name) for each in (pair.second, pair.first)]
-        if p_value <= _STRICT and abs(rates[0] - rates[1]) >= _MIN_RATE_DIFFERENCE:
+        if p_values[name] <= _STRICT and abs(rates[0] - rates[1]) >= _MIN_RATE_DIFFERENCE:
             verb, unit = verbs[name]
             amount = "more" if test.difference > 0 else "fewer"
             sentences.append(
                 f"{second} {verb} {amount} {unit}: {rates[0]:.1%} against {rates[1]:.1%}, "
-                f"{format_p(p_value)}."
+                f"{format_p(p_values[name])}."
             )
     return sentences
+
+
+def correct_tests(tests: Mapping[str, PairedTest]) -> dict[str, float]:
+    """Return the p-values of tests after Holm's correction, by name."""
+    p_values = correct_p_values([test.p_value for test in tests.values()])
+    return dict(zip(tests, p_values, strict=True))
 
 
 def get_rate(result: SystemResult, name: str) -> float:

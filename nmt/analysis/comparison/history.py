@@ -187,7 +187,9 @@ def make_history(
     references = [pair.target for pair in bare]
     scores = np.stack(
         [
-            count_statistics(each, references, language=language)[METRIC].score_each()
+            count_statistics(each, references, language=language, names=(METRIC,))[
+                METRIC
+            ].score_each()
             for each in outputs
         ]
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
-from nmt.analysis.comparison.findings import get_rate
+from nmt.analysis.comparison.findings import correct_tests, get_rate
 from nmt.analysis.comparison.interactions import MIN_SENTENCES
 from nmt.analysis.comparison.recipes import find_recipes, tabulate_recipes
 from nmt.analysis.comparison.stored import METRIC
@@ -146,11 +146,11 @@ def _tabulate_noise(analysis: Analysis) -> Listing:
     note = f"{METRIC}."
     if tested:
         header.append("p")
-        tests = analysis.pairs[0].noise
+        p_values = correct_tests(analysis.pairs[0].noise)
         rows[0].append("–")
         for row, kind in zip(rows[1:], kinds, strict=True):
-            row.append(format_cell(tests[kind].p_value) if kind in tests else "–")
-        note += " p: of the same difference without changes."
+            row.append(format_cell(p_values[kind]) if kind in p_values else "–")
+        note += " p: of the same difference without changes, corrected (Holm)."
     return Listing("Noise", note, header, rows)
 
 
@@ -259,9 +259,10 @@ def _tabulate_coverage(analysis: Analysis) -> list[Listing]:
     )
     for pair in analysis.pairs:
         tests = ", ".join(
-            f"{name} {format_p(test.p_value)}" for name, test in pair.coverage.items()
+            f"{name} {format_p(p_value)}" for name, p_value in correct_tests(pair.coverage).items()
         )
-        note += f" {pair.second.system.name} against {pair.first.system.name}: {tests}."
+        systems = f"{pair.second.system.name} against {pair.first.system.name}"
+        note += f" {systems}, corrected (Holm): {tests}."
     header = ["system", *_RATES]
     listings = [Listing("Omissions and additions", note, header, rows)]
     return [*listings, *(_tabulate_gaps(analysis, result) for result in analysis.results)]

@@ -45,7 +45,7 @@ class Lengths:
     def as_bars(self) -> list[str]:
         """Return a histogram of characters of the source side, one line a bar.
 
-        The last bar holds all lengths above the 99th percentile.
+        The last bar holds the longest 1% at most.
         """
         lengths = self.characters[:, 0]
         width = max(1, int(-(-np.percentile(lengths, 99) // _MAX_BARS)))

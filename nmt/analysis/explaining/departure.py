@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nmt.analysis.traces.trace import Node, Trace
+from nmt.data.tokenizer import EOS
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,11 @@ class Departure:
         step: position of the token, from 1, at which no prefix with the word was left; of one that
             ended, its length.
         behind: nats by which the best prefix with the word was less probable than the last one
-            that was kept at that step; of an ended one, by which its score is lower than the best;
-            NaN: the search ended before.
+            that was kept at that step; of a returned hypothesis, by which its score is lower than
+            the best; of another one that ended, than the last one returned; NaN: the search ended
+            before, or the score is not known.
         rank: of the first returned hypothesis with the word; None: it was in none.
+        has_ended: whether the word was last in a hypothesis that ended, but was not returned.
     """
 
     kept: int
@@ -33,6 +36,7 @@ class Departure:
     step: int
     behind: float
     rank: int | None = None
+    has_ended: bool = False
 
     def describe(self, word: str) -> str:
         """Return a sentence for the terminal."""
@@ -41,6 +45,9 @@ class Departure:
                 f"{word} stayed in the beam: hypothesis {self.rank} has it, with a score lower by "
                 f"{self.behind:.2f}"
             )
+        if self.has_ended:
+            by = "" if math.isnan(self.behind) else f" by {self.behind:.2f} or more"
+            return f"a hypothesis with {word} ended at step {self.step}; others scored higher{by}"
         gap = f", {self.behind:.2f} nats behind the last prefix kept"
         if math.isnan(self.behind):
             gap = ": the search had ended"
@@ -77,8 +84,10 @@ def find_departure(
             break
         node, kept = children[node][token], kept + 1
     if kept < len(tokens):
-        missing = trace.nodes[node].total + float(log_probs[kept])
         step = len(before) + kept + 1
+        if tokens[kept] == EOS:  # ended hypotheses compete by score
+            return Departure(kept, len(tokens), node, step, math.nan, has_ended=True)
+        missing = trace.nodes[node].total + float(log_probs[kept])
         return Departure(kept, len(tokens), node, step, _gap(trace, step, missing))
     return _follow(trace, children, node, len(tokens))
 
@@ -89,22 +98,32 @@ def _follow(trace: Trace, children: dict[int, dict[int, int]], node: int, pieces
     while layer:
         last = layer
         layer = [child for parent in layer for child in children.get(parent, {}).values()]
-    descendants = {number for number in _descend(children, node) if number in trace.finished}
-    if descendants:
-        rank = min(trace.finished.index(number) for number in descendants)
+    descendants = _descend(children, node)
+    ranks = [trace.finished.index(number) for number in descendants if number in trace.finished]
+    if ranks:
+        rank = min(ranks)
         best, other = (trace.nodes[trace.finished[place]] for place in (0, rank))
         behind = _score(best) - _score(other)
         return Departure(pieces, pieces, trace.finished[rank], other.depth, behind, rank + 1)
     live = [number for number in last if trace.nodes[number].candidates]
     step = trace.nodes[last[0]].depth + 1
     if not live:
-        return Departure(pieces, pieces, last[0], step, math.nan)
-    totals = {
-        number: trace.nodes[number].total + math.log(trace.nodes[number].candidates[0].probability)
-        for number in live
-    }
+        ended = [number for number in descendants if trace.nodes[number].score is not None]
+        if not ended:
+            return Departure(pieces, pieces, last[0], step, math.nan)
+        best_node = max(ended, key=lambda number: _score(trace.nodes[number]))
+        other = trace.nodes[best_node]
+        behind = _score(trace.nodes[trace.finished[-1]]) - _score(other)
+        return Departure(pieces, pieces, best_node, other.depth, behind, has_ended=True)
+    totals = {number: _continue(trace.nodes[number]) for number in live}
     best_node = max(totals, key=totals.__getitem__)
     return Departure(pieces, pieces, best_node, step, _gap(trace, step, totals[best_node]))
+
+
+def _continue(node: Node) -> float:
+    """Return the log-probability of the best prefix that is one token longer, in nats."""
+    longer = [each.probability for each in node.candidates if each.token != EOS]
+    return node.total + math.log(longer[0]) if longer else -math.inf
 
 
 def _descend(children: dict[int, dict[int, int]], node: int) -> list[int]:

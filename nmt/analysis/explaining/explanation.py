@@ -64,7 +64,8 @@ class WordExplanation:
     other: str  # the word that was rejected
     other_pieces: tuple[str, ...]
     other_log_prob: float
-    source: tuple[Share, ...]  # by words of the source, EOS included
+    source: tuple[Share, ...]  # by words of the source, tag and EOS included
+    tag_words: int  # words of the source, the first ones, that are its tag
     # By words before it, BOS first; then its own pieces, if several
     prefix: tuple[Share, ...]
     all_source: Share  # all words hidden at once, but not EOS: effects do not sum to it
@@ -164,16 +165,20 @@ def explain(
         for ids in pair
     ]
     source_words = _group_source(translator, segment, source)
+    tag = find_tag(translator.tokenizer, translator.segmenter.tags, source.tolist())
     effects = occlude(
         scorer.score_pieces,
         source,
         [range(word.begin, word.end) for word in source_words],
         [range(1), *(range(word.begin + 1, word.end + 1) for word in words)],
         continuations,
-        kept=find_tag(translator.tokenizer, translator.segmenter.tags, source.tolist()),
+        kept=tag,
     )
     contributions, reason = _measure_contributions(engine, source, tokens)
-    view = _View(tokenizer, segment.target_spans, source_words, tokens, words, contributions)
+    tag_words = sum(word.end <= len(tag) for word in source_words)
+    view = _View(
+        tokenizer, segment.target_spans, source_words, tag_words, tokens, words, contributions
+    )
     return Explanation(
         sentence,
         trace.texts[0],
@@ -232,6 +237,7 @@ class _View:
     tokenizer: Tokenizer  # of the target
     spans: Sequence[str]  # what the translation has in place of slots
     source_words: Sequence[TokenWord]
+    tag_words: int
     tokens: tuple[int, ...]  # of the translation
     words: Sequence[TokenWord]
     contributions: Contributions | None
@@ -265,6 +271,7 @@ class _View:
             other_pieces=self._pieces(pair[1]),
             other_log_prob=float(other.log_probs.sum()),
             source=self._share(self.source_words, contrasts.source, source_shares, written.source),
+            tag_words=self.tag_words,
             prefix=self._share([*before, *inside], contrasts.prefix, prefix_shares, written.prefix),
             all_source=_share_all(contrasts.all_source, source_shares, all_effects[0]),
             all_prefix=_share_all(contrasts.all_prefix, prefix_shares, all_effects[1]),

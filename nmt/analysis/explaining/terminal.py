@@ -73,7 +73,7 @@ def tabulate(explanation: Explanation) -> Table:
 
 def name_reasons(word: WordExplanation) -> list[str]:
     """Return the words that speak most for a word against the other one, but no special tokens."""
-    named = [(share.contrast, share.text) for share in word.source[:-1]]
+    named = [(share.contrast, share.text) for share in word.source[word.tag_words : -1]]
     named += [(share.contrast, f"…{share.text}") for share in word.prefix[1:]]
     return [text for contrast, text in sorted(named, reverse=True)[:_NAMED] if contrast > 0]
 

@@ -21,7 +21,7 @@ from nmt.analysis.heads.alignment import (
 )
 from nmt.analysis.tables import Listing
 from nmt.errors import UserError
-from nmt.text.cleaning import clean_text
+from nmt.text.cleaning import clean_input
 from nmt.text.words import join_words
 
 _LINK = re.compile(r"(\d+)([-?])(\d+)")
@@ -103,7 +103,7 @@ def _parse(line: str, where: str) -> Gold:
     columns = line.split("\t")
     if len(columns) != 3:
         raise UserError(f"{where}: {len(columns)} columns instead of source TAB target TAB links")
-    sides = [clean_text(column).split() for column in columns[:2]]
+    sides = [clean_input(column).split() for column in columns[:2]]
     if not all(sides):
         raise UserError(f"{where}: the source or the target has no words")
     sure, possible = set(), set()

@@ -69,7 +69,8 @@ def measure(weights: np.ndarray, kind: AttentionKind) -> dict[str, np.ndarray]:
 
         - entropy, in nats;
         - entropy_share: entropy divided by that of a uniform row, the log of its allowed positions;
-        - confidence: the largest weight (Voita et al. 2019, Analyzing Multi-Head Self-Attention);
+        - confidence: the largest weight (Voita et al. 2019, Analyzing Multi-Head Self-Attention),
+          that on the EOS of the source excluded;
         - distance: the mean of |position - attended position|, in positions for self-attention.
           For cross-attention in shares of the sentence: position t of T lies at (t + 1/2) / T;
         - mark: the weight on the EOS of the source; in masked self-attention, whose input has
@@ -91,7 +92,7 @@ def measure(weights: np.ndarray, kind: AttentionKind) -> dict[str, np.ndarray]:
     values = {
         "entropy": nats,
         "entropy_share": nats / np.log(choices[rows]),
-        "confidence": free.max(-1),
+        "confidence": (free if kind.causal else free[..., :-1]).max(-1, initial=0),
         "distance": (free * distances).sum(-1),
         "mark": free[..., 0 if kind.causal else width - 1],
     }

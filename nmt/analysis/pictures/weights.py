@@ -59,7 +59,8 @@ def draw_distances(stacks: Mapping[str, np.ndarray]) -> Figure:
     """Draw how the distance changes the score of a query and a key, a line for each head.
 
     Args:
-        stacks: [H, 2 L - 1] by title; distances from 1 - L (the key follows the query) to L - 1.
+        stacks: [H, 2 L - 1] by title; distances from 1 - L (the key follows the query) to L - 1;
+            NaN is not drawn.
     """
     figure = Figure(figsize=(6 * len(stacks), 4), layout="constrained", facecolor="white")
     for axes, (title, values) in zip(

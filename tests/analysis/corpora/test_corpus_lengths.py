@@ -57,3 +57,10 @@ def test_a_picture_shows_both_histograms(tmp_path: Path) -> None:
     save_figure(figure, path)
     assert np.asarray(Image.open(path).convert("L")).std() > 5
     draw_lengths(Lengths([Pair("a", "b")]), ("es", "en"))  # a single pair has a range, too
+
+
+def test_every_bar_of_a_picture_holds_as_many_lengths() -> None:
+    pairs = [Pair("a" * n, "b" * n) for n in range(2, 100) for _ in range(10)]
+    left, *_ = draw_lengths(Lengths(pairs), ("es", "en")).axes
+    heights = {height for patch in left.patches for _, height in patch.get_xy()}
+    assert heights == {0, 20}

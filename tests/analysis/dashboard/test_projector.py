@@ -59,6 +59,7 @@ def test_the_projector_serves_vectors_and_labels(tmp_path: Path) -> None:
 
     board = program.TensorBoard(plugins=[CorePluginLoader(), ProjectorPlugin])
     options = ["--logdir", str(tmp_path / "runs"), "--port", "0", "--load_fast", "false"]
+    options += ["--reload_interval", "0"]  # no thread reads when the process ends
     board.configure(["tensorboard", *options])
     address = board.launch()
     url = f"{address}data/plugin/projector/"

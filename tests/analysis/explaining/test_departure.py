@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -75,6 +76,29 @@ def test_a_word_for_which_the_search_was_over() -> None:
     assert (departure.kept, departure.step) == (0, 4)
     assert math.isnan(departure.behind)
     assert departure.describe("B") == "B never entered the beam (step 4: the search had ended)"
+
+
+def test_a_word_of_a_hypothesis_that_better_ones_displaced() -> None:
+    trace = dataclasses.replace(TRACE, finished=[8], texts=["A B A"])
+    departure = find_departure(trace, (), (C,), np.array([-1.5]))
+    assert (departure.rank, departure.node, departure.step) == (None, 7, 3)
+    assert departure.behind == pytest.approx(-0.5 - -1.0)
+    assert departure.describe("C") == (
+        "a hypothesis with C ended at step 3; others scored higher by 0.50 or more"
+    )
+
+
+def test_an_ending_that_was_not_kept_is_not_compared_with_live_prefixes() -> None:
+    departure = find_departure(TRACE, (A, B), (END,), np.array([-0.1]))
+    assert (departure.kept, departure.step, departure.node) == (0, 3, 3)
+    assert departure.describe("</s>") == (
+        "a hypothesis with </s> ended at step 3; others scored higher"
+    )
+    nodes = list(NODES)
+    best = (Candidate(END, "</s>", 0.75), Candidate(9, "x", 0.25))
+    nodes[4] = dataclasses.replace(NODES[4], candidates=best)
+    pruned = find_departure(dataclasses.replace(TRACE, nodes=nodes), (A,), (D,), np.array([-1.5]))
+    assert pruned.behind == pytest.approx(-1.25 - (-2.0 + math.log(0.25)))
 
 
 def test_a_tree_has_notes_behind_prefixes() -> None:

@@ -46,8 +46,8 @@ def model() -> Transformer:
         encoder_layers=2,
         decoder_layers=3,
     )
-    for weight in model.weights:  # biases begin at zero and would hide a mistake
-        weight.assign(np.random.default_rng(len(weight.path)).standard_normal(weight.shape) * 0.5)
+    for number, weight in enumerate(model.weights):  # biases of zero would hide a mistake
+        weight.assign(np.random.default_rng(number).standard_normal(weight.shape) * 0.5)
     return model
 
 

@@ -61,7 +61,7 @@ def test_encoder_self_attention() -> None:
     expected = {
         "entropy": [LOG2, quarters, 0],
         "entropy_share": [LOG2 / math.log(3), quarters / math.log(3), 0],
-        "confidence": [0.5, 0.5, 1],
+        "confidence": [0.5, 0.25, 1],  # without the weight on EOS
         "distance": [0.5, 0.75, 1],
         "mark": [0, 0.5, 0],
         "previous": [0.25, 1],  # of positions 1 and 2

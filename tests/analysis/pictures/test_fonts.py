@@ -16,7 +16,7 @@ def test_a_missing_font_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fonts._warn_of_missing_font.cache_clear()
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 def test_only_letters_need_a_font(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fonts, "_list_glyphs", lambda: frozenset(map(ord, "abc")))
     assert fonts.make_drawable("a😀\x00b") == "a□□b"

@@ -42,6 +42,9 @@ def test_what_distances_do_is_the_models_own(
         for line, row in zip(axes.lines, values, strict=True):
             np.testing.assert_array_equal(line.get_xdata(), np.arange(-7, 8))
             np.testing.assert_array_equal(line.get_ydata(), row)
+            is_drawn = np.isfinite(row)
+            assert is_drawn[7:].all()
+            assert is_drawn[:7].any() != axes.get_title().endswith("decoder"), "masked: it is ahead"
     figure.savefig(io.BytesIO(), format="png")
 
 
