@@ -90,7 +90,7 @@ def check_held_out(data: DataConfig, overrides: Sequence[str]) -> None:
 
 
 def check_effects(config: Config, overrides: Sequence[str]) -> None:
-    """Check that no setting of a new run is without effect. Those of stored runs may be.
+    """Check that no setting of a new run is without effect. Resumed runs are not checked.
 
     Raises:
         UserError: one is.
@@ -105,23 +105,20 @@ def check_effects(config: Config, overrides: Sequence[str]) -> None:
         raise UserError("model.lora_on needs model.lora_rank, the rank of the adapters")
     if training.on_spike == "go_back" and training.spike_factor is None:
         raise UserError("training.on_spike=go_back needs training.spike_factor, such as 10")
-    if training.batch_tokens != AUTO and "training.max_update_tokens" in _list_overridden_keys(
-        overrides
-    ):
+    is_limited = training.max_update_tokens is not None and training.batch_tokens != AUTO
+    if is_limited and "training.max_update_tokens" in _list_overridden_keys(overrides):
         raise UserError(
             f"training.max_update_tokens needs training.batch_tokens={AUTO}, got "
             f"{training.batch_tokens}"
         )
-    sources = {
-        name: source
-        for name, source in data.sources.items()
-        if source.is_training and source.kind != PATTERNS
-    }
-    weighted = [name for name, source in sources.items() if source.weight is not None]
-    if len(weighted) == 1 < len(sources) and data.temperature is None:
+    in_stages = {name for stage in data.stages for name in stage.weights or ()}
+    trained = [name for name, source in data.sources.items() if source.is_training]
+    others = [n for n in trained if data.sources[n].weight is None and n not in in_stages]
+    if len(trained) - len(others) == 1 < len(trained) and data.temperature is None:
+        [weighted] = set(trained) - set(others)
         raise UserError(
-            f"{SOURCES}.{weighted[0]}.weight is relative to the weights of other sources: give "
-            f"them weights, too: {', '.join(name for name in sources if name != weighted[0])}"
+            f"{SOURCES}.{weighted}.weight is relative to the weights of other sources: give them "
+            f"weights, too: {', '.join(others)}"
         )
 
 

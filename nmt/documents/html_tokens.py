@@ -45,7 +45,11 @@ _VALUE = re.compile(
     r"<%[=:]|<\?(?:=|php\s+echo\b)"
     r"|\{\{[~-]?(?![#/^!>]|\s*(?:block|define|else|end|if|range|with)\b)"
 )
-_KEPT_CLASS = re.compile(r"(?<!\S)(?:notranslate|material-(?:icons|symbols)\S*)(?!\S)")  # icons
+# Also of icons, whose text is their name.
+_KEPT_CLASS = re.compile(
+    r"(?<!\S)(?:notranslate|material-(?:icons|symbols)(?:-(?:outlined|rounded?|sharp|two-tone))?)"
+    r"(?!\S)"
+)
 SPACE = " \t\n\r\f"
 _SPACES = re.compile(f"[{SPACE}]+")
 # A line break that does not stand for a space, in Chinese and Japanese (CSS Text, 4.1.3).

@@ -6,8 +6,8 @@ front matter, admonitions of MkDocs and links of wikis.
 A document filled with its own texts is the same bytes. A paragraph that changes is written on one
 line, or one for each hard line break; character references in it become characters, markers of
 emphasis that the new text would make unreadable become HTML tags, and emphasis that got no word is
-left out. Links to headings of the document follow these. Code, math, HTML blocks, titles of links,
-definitions, and texts of images that have elements or refer to a definition stay.
+left out. Links to plain headings of the document follow these. Code, math, HTML blocks, titles of
+links, definitions, and texts of images that have elements or refer to a definition stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.markdown_inline import Element, Reader, Writer, replace_alt
-from nmt.documents.markdown_parser import Item, MarkdownParser, describe
+from nmt.documents.markdown_parser import ABBREVIATED, Item, MarkdownParser, describe
 from nmt.text.marked import MarkedText, has_letters, mark_plain, splice
 
 # A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
@@ -32,7 +32,7 @@ _FRONT = re.compile(
 _LINE_END = re.compile(r"\r\n?|\n")
 # What begins a task, a footnote, the definition of a word or an abbreviation, a callout.
 _MARKER = re.compile(
-    r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*\n?|(?:\*\[[^\[\]\n]+\])?:[ \t]+|\[!\w+\][+-]?[ \t]+"
+    rf"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*\n?|{ABBREVIATED}|:[ \t]+|\[!\w+\][+-]?[ \t]+"
 )
 # Of a link to a heading of the same document.
 _ANCHOR = re.compile(r"(?<=^\]\(#)[^)\s]+")
@@ -162,7 +162,7 @@ class MarkdownDocument(Document):
             filled.append((passage, before, elements, unchanged, translation))
         anchors = {
             to_anchor(unchanged.text): to_anchor(translation.text)
-            for passage, before, _, unchanged, translation in filled
+            for passage, before, _, unchanged, translation in reversed(filled)  # the first wins
             if passage.marker == _HEADING and not before
         }
         for passage, before, elements, unchanged, translation in filled:
@@ -201,7 +201,7 @@ class MarkdownDocument(Document):
 
 
 def to_anchor(heading: str) -> str:
-    """Return the anchor of a heading without elements, as GitHub and MkDocs make it."""
+    """Return the anchor of a heading without elements, as GitHub makes it."""
     return _NO_ANCHOR.sub("", heading.lower()).replace(" ", "-")
 
 

@@ -24,7 +24,8 @@ _NESTING = 100  # levels of quotes, lists and brackets; deeper text is not trans
 _SPACE = re.compile("[\x00-\x20\x85\u2028\u2029]+")
 # What begins a footnote, and one or the definition of a word or an abbreviation.
 _NOTE = re.compile(r"\[\^[^\[\]\s]+\]:")
-_DEFINITION = re.compile(rf"{_NOTE.pattern}|\*\[[^\[\]\n]+\]:[ \t]|:[ \t]")
+ABBREVIATED = r"\*\[[^\[\]\n]+\]:[ \t]+(?![^\n]*\*[ \t]*(?:\n|\Z))"  # not emphasis
+_DEFINITION = re.compile(rf"{_NOTE.pattern}|{ABBREVIATED}|:[ \t]")
 # Lines between texts: containers, blocks, alerts, tables of contents, template tags, attributes.
 _KEPT_LINE = re.compile(
     r":::.*|\[!\w+\][+-]?|\[\[?_?TOC_?\]\]?|\{%.*%\}|\{\{[<%].*[>%]\}\}"
@@ -40,9 +41,10 @@ _ADMONITION_INDENT = 4
 _BLOCK = re.compile(r"(?:[-+*]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[>|<]|```|~~~")
 _CALLOUT = re.compile(r"\[!\w+\][+-]?[ \t]+\S")  # with a title
 _EXTENSION = re.compile(
-    r"""(?P<empty>\[\^[^\[\]\s]+\]|\{\ ?(?:[#.:]|[\w-]+=)[^{}]*\}  # [^1], {#id .class}, {width=9}
+    r"""(?P<empty>\[\^[^\[\]\s]+\]|(?<!\{)\{\ ?(?:[#.:]|[\w-]+=)[^{}]*\}(?!\})
+        # [^1], {#id .class}, {width=9}
         |\^[+−-]?\d+\^)  # ^2^
-    |(?P<kept>\\\((?:(?!\\\)).)*[=^_{}\\+<>](?:(?!\\\)).)*\\\)  # \(x^2\)
+    |(?P<kept>\\\([^=^_{}\\+<>\n]*(?!\\[()])[=^_{}\\+<>](?:(?!\\[()])[^\n])*\\\)  # \(x^2\)
         |\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
     re.VERBOSE | re.DOTALL,
 )

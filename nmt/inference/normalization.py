@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.abbreviations import MIN_COUNT, Abbreviations, Replacement
+from nmt.text.case import LetterCase
 from nmt.text.final_marks import (
     CLAUSE_MARKS,
     DASH,
@@ -129,9 +130,16 @@ class Normalizer:
         self._encodable |= new - unencodable
         return unencodable
 
-    def find_short_forms(self, text: str) -> list[Replacement]:
-        """Return the abbreviations and slashes of a sentence that are written out as words."""
-        return [*self._abbreviations.find(text), *self._slashes.find(text)]
+    def find_short_forms(
+        self, text: str, case: LetterCase = LetterCase.ORDINARY
+    ) -> list[Replacement]:
+        """Return the abbreviations and slashes of a sentence that are written out as words.
+
+        Args:
+            text: the sentence.
+            case: see `Abbreviations.find`.
+        """
+        return [*self._abbreviations.find(text, case), *self._slashes.find(text)]
 
     def find_acronyms(self, text: str) -> Iterator[Span]:
         """Yield the abbreviations that have capitals in any text: see `Abbreviations`."""
@@ -157,12 +165,17 @@ class Normalizer:
 
         return is_word
 
-    def normalize(self, text: str) -> NormalizedText:
-        """Return a text with slots as it is to be encoded."""
+    def normalize(self, text: str, case: LetterCase = LetterCase.ORDINARY) -> NormalizedText:
+        """Return a text with slots as it is to be encoded.
+
+        Args:
+            text: the text.
+            case: see `Abbreviations.find`.
+        """
         parts: list[str] = []
         origins: list[int] = []
         done = 0
-        for begin, end, new in self._find_replacements(text):
+        for begin, end, new in self._find_replacements(text, case):
             if begin < done or begin == end == done > 0:  # inside of, or right after, another one
                 continue
             parts += [text[done:begin], new]
@@ -172,9 +185,9 @@ class Normalizer:
             done = end
         return NormalizedText("".join([*parts, text[done:]]), (*origins, *range(done, len(text))))
 
-    def _find_replacements(self, text: str) -> list[Replacement]:
+    def _find_replacements(self, text: str, case: LetterCase) -> list[Replacement]:
         """Return replacements by where they begin, longer ones first; they may overlap."""
-        replacements = self.find_short_forms(text)
+        replacements = self.find_short_forms(text, case)
         if self._words is not None:
             replacements += find_greetings(text, self._language)
         body, marks = split_final_marks(text)

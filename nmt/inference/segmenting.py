@@ -241,7 +241,7 @@ class Segmenter:
             read = self._reader.read(cleaned)
             if _LETTER.fullmatch(cleaned) or (not whole and _SPEAKER.fullmatch(content)):
                 read = read._replace(is_copied=True)
-            normalized = self._normalizer.normalize(read.slotted.text)
+            normalized = self._normalizer.normalize(read.slotted.text, read.case)
             preceding = add_context("", previous)
             sentences.append(_Sentence(*read, normalized, tag, space + before, preceding))
             if self.context and whole:
@@ -308,7 +308,7 @@ class Segmenter:
                 space,
                 sentence.case,
                 is_copied,
-                normalized=self._normalizer.normalize(slotted.text),
+                normalized=self._normalizer.normalize(slotted.text, sentence.case),
                 dates=self._reader.dates,
             )
             for space, slotted, ids, is_copied in parts

@@ -163,15 +163,12 @@ class SentenceReader:
         # A date without a slot is not translated: then the sentence is cut.
         slotted = self.insert_slots(text, spans, given)
         lacks_date = lacks_slots and bool(self.dates.find(slotted.text))
-        is_copied = not (has_letters_outside(text, spans) or lacks_date or self._has_terms(text))
+        _, terms, _ = self._find_terms(text, self._find_kept(text))
+        has_terms = any(not match.term.is_kept for match in terms)  # such as 24/7
+        is_copied = not (has_letters_outside(text, spans) or lacks_date or has_terms)
         if is_copied:  # also the spans without a slot
             slotted = self.insert_slots(given, spans)
         return ReadSentence(text, given, slotted, case, is_copied, lacks_slots=lacks_slots)
-
-    def _has_terms(self, text: str) -> bool:
-        """Whether a text has a term that is translated, such as 24/7."""
-        terms = self._glossary.find(text) if self._glossary is not None else ()
-        return any(not match.term.is_kept for match in terms)
 
     def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, with unseen names and signs.

@@ -4,6 +4,8 @@
 import { post } from "./page_requests.js";
 
 const NAMED_SPANS = 10; // spans that are named
+const TABLE = /\.(csv|tsv)$/i;
+const COLUMNS = "Columns to translate: names in the header, or numbers from 1, with commas between";
 
 // Yields the events of an answer: {name, content}.
 export async function* readEvents(body) {
@@ -81,7 +83,11 @@ class FileTranslation {
       throw new Error(`${file.name} is larger than the ${most} KiB allowed`);
     }
     const glossary = this.glossary.value;
-    const query = new URLSearchParams({ name: file.name, ...(glossary && { glossary }) });
+    const columns = TABLE.test(file.name) && prompt(COLUMNS);
+    if (columns === null) this.running.abort();
+    const query = new URLSearchParams({
+      name: file.name, ...(glossary && { glossary }), ...(columns && { columns }),
+    });
     const { signal } = this.running;
     const headers = { Accept: "text/event-stream" };
     const response = await post(`documents?${query}`, { headers, body: file, signal });

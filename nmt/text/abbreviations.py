@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.text.case import LetterCase
 from nmt.text.scripts import PLAIN_WORD, primary_subtag
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import ANY_SLOT, SLOTS, Span
@@ -72,6 +73,7 @@ class Abbreviations:
         code = primary_subtag(language)
         # First letters in lower case -> abbreviations, the longest first.
         self._entries: dict[str, list[tuple[re.Pattern[str], str]]] = {}
+        self._lower_case_only = set[re.Pattern[str]]()
         self._acronyms = set[str]()  # without spaces
         for entry in sorted(_read_table(), key=lambda entry: -len(entry.short)):
             if entry.language != code or words is None:
@@ -81,15 +83,21 @@ class Abbreviations:
                 [first, *_] = _LETTERS.findall(entry.short.lower())
                 pattern = re.compile(_make_pattern(entry))
                 self._entries.setdefault(first, []).append((pattern, chosen))
+                if entry.condition == "in lower case":
+                    self._lower_case_only.add(pattern)
                 if entry.short.isupper():
                     self._acronyms.add("".join(entry.short.split()))
 
-    def find(self, text: str) -> Iterator[Replacement]:
+    def find(self, text: str, case: LetterCase = LetterCase.ORDINARY) -> Iterator[Replacement]:
         """Yield the abbreviations of a sentence, in order.
 
         The dot of one that ends the sentence stays after its words.
+
+        Args:
+            text: the sentence.
+            case: of the given one; if that was in capitals, lower case tells nothing.
         """
-        for begin, end, words in self._match(text):
+        for begin, end, words in self._match(text, case):
             if not words:
                 yield Replacement(begin - 1, end - (end == len(text) and text[-1] == "."), "")
                 continue
@@ -109,7 +117,7 @@ class Abbreviations:
             if "".join(text[begin:end].split()) in self._acronyms:
                 yield begin, end
 
-    def _match(self, text: str) -> Iterator[Replacement]:
+    def _match(self, text: str, case: LetterCase = LetterCase.ORDINARY) -> Iterator[Replacement]:
         """Yield the abbreviations of a text, in order, and their words in the table."""
         if self._entries.keys().isdisjoint(_LETTERS.findall(text.lower())):
             return  # most texts have none
@@ -118,6 +126,8 @@ class Abbreviations:
             if (begin := letters.start()) < done:
                 continue
             for pattern, words in self._entries.get(letters[0].lower(), ()):
+                if case is LetterCase.UPPER and pattern in self._lower_case_only:
+                    continue
                 if match := pattern.match(text, begin):
                     done = match.end()
                     yield Replacement(begin, done, words)

@@ -12,9 +12,10 @@ _NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=
 _UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|am|pm|AM|PM)(?![\w@'’/-]|\.\w)")  # after a number
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
 _TOUCHING_WORD = re.compile(r"(\d+)[^\W\d_]{4,}")  # 3hijos; shorter ones are endings: 2nda
-_WORD_BEFORE = re.compile(r"([a-z]{2,5})-\d.*")  # type-2, mid-1990s
+_WORD_BEFORE = re.compile(r"([a-z]{2,5})-\d[\d.,:/–-]*s?")  # type-2, mid-1990s
 # After a number with its unit, no path or placeholder begins: 15 mg/kg/día, Paso 2:abra.
-_AFTER_NUMBER = re.compile(r"(?:[^\W_]|[€$£%])(?:/[^\W\d_]|:[a-z])")
+_NUMBER_AND_UNIT = re.compile(r"[+−~±-]?[€$£]?\d[\d.,/]*\s?(?:[^\W\d_]+|[€$£%])?")
+_CONTINUED = re.compile(r"/[^\W\d_]|:[a-z]")
 _ABBREVIATING_DOT = re.compile(r"\.(?=\s+[a-zà-öø-ÿ])")  # of "5 km. de aquí"
 
 
@@ -51,11 +52,11 @@ def cut_words(
         spans: characters [begin, end) of its kept spans.
         is_read: whether a model reads characters [begin, end) of the sentence as words.
     """
-    last_end = 0
+    last = (0, 0)
     for begin, end in spans:
-        touches = begin == last_end > 0
-        last_end = end
-        if touches and _AFTER_NUMBER.match(text, begin - 1):
+        touches = begin == last[1] and _NUMBER_AND_UNIT.fullmatch(text, *last)
+        last = begin, end
+        if touches and _CONTINUED.match(text, begin):
             continue
         before = _WORD_BEFORE.fullmatch(text, begin, end)
         if before and is_read(*before.span(1)):

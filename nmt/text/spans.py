@@ -141,7 +141,7 @@ SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
 # no sign of a number.
 WORD = (
     rf"[{_LETTER}]+(?:(?:['’/@-]|\./)[{_LETTER}]+)*[:-]?"
-    rf"|[”’»\"\]){UNSPACED_LETTERS}][:-]"
+    rf"|[”’»\"\]){UNSPACED_LETTERS}]:|[”’»\])]-"
 )
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(

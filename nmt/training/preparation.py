@@ -135,7 +135,7 @@ def _find_phrases(config: Config, source: SourcePairs, held_out: Set[str]) -> li
         return []
     tag, tags = config.data.sources[source.name].tag, list_tags(config.data)
     if tag is None and any(split_tag(pair.source, tags)[0] for pair in source.pairs):
-        return []  # pairs of another run have tags of their own
+        return []  # the pairs have tags of their own, which their phrases would lack
     mark = f"{clean_text(tag)} " if tag is not None else ""
     pairs = [
         Pair(split_context(pair.source.removeprefix(mark))[1], pair.target)

@@ -101,10 +101,18 @@ def test_settings_without_effect_are_rejected(overrides: list[str], message: str
             "+data.sources.news={kind: files, path: b.tsv, split: dev}",
             "data.sources.pairs.weight=1",
         ],
+        ["training.max_update_tokens=null"],
     ],
 )
 def test_settings_with_effect_are_accepted(overrides: list[str]) -> None:
     job(*TSV, *overrides)
+
+
+def test_weights_of_stages_and_patterns_count() -> None:
+    job("data=phrasebook", "+data.sources.mine={kind: files, path: a.tsv}")
+    stages = "data.stages=[{weights: {verses: 3}, share: 0.5}, {weights: {pairs: 1}}]"
+    verses = "+data.sources.verses={kind: files, path: b.tsv}"
+    job(*TSV, verses, "data.sources.pairs.weight=1", stages)
 
 
 def test_a_resumed_run_keeps_its_configuration(run: Run) -> None:
@@ -231,7 +239,7 @@ MAY_CHANGE = {
     *(f"data.sources.pairs.{name}" for name in ("archive", "path", "run")),
     *(f"training.max_{name}" for name in ("steps", "epochs", "minutes", "skipped")),
     *(f"training.{name}_every" for name in ("log", "evaluate", "probe", "attention")),
-    *(f"training.evaluation_{name}" for name in ("share", "sentences")),
+    "training.evaluation_share",
     *(f"training.{name}" for name in ("early_stopping", "stop_behind", "spike_factor", "on_spike")),
     *(f"training.{name}" for name in ("resume", "keep_checkpoints", "samples", "probes")),
     *(f"training.{name}" for name in ("jit_compile", "deterministic", "devices")),

@@ -555,13 +555,13 @@ def test_math_inside_of_a_line_ends_no_block_of_math() -> None:
 def test_math_and_attributes_stay() -> None:
     source = "Es \\(E = mc^2\\), \\(no\\) [Uno](#){ .md-button } ![](x){ width=300 }"
     [segment] = read(source).segments
-    assert re.sub("[\ue000-\uf8ff]", "@", segment.text) == "Es @, (no) Uno"
-    assert fill(source, segment.text) == source
+    assert re.sub("[\ue000-\uf8ff]", "@", segment.text).strip() == "Es @, (no) Uno"
+    assert copy(read(source)).decode() == source
 
 
 def test_links_to_headings_follow_them() -> None:
     source = (
-        "- [Instalación](#instalación) [b](#%C2%BFqu%C3%A9-es) [c](#otra) [d](#x)\n\n"
+        "- [Instalación](#instalación) [b](#qu%C3%A9-es) [c](#otra) [d](#x)\n\n"
         "# ¿Qué es?\n\n# Instalación\n\n# `x`\n"
     )
     document = read(source)

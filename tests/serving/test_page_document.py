@@ -76,6 +76,23 @@ def test_a_chosen_file_may_be_chosen_again_and_the_keyboard_suffices(page: Any) 
     assert ".html" in page.locator("#file").get_attribute("accept").split(",")
 
 
+def test_of_a_table_the_page_asks_for_the_columns(page: Any) -> None:
+    answers = ["2", None]
+
+    def answer(dialog: Any) -> None:
+        assert dialog.message.startswith("Columns to translate")
+        value = answers.pop(0)
+        dialog.dismiss() if value is None else dialog.accept(value)
+
+    page.on("dialog", answer)
+    drop(page, ("a.csv", "id,text\nHola,Hola\n"))
+    api.expect(page.get_by_role("link", name="Download")).to_be_visible()
+    assert download(page) == ("a.en.csv", "id,text\nHola,hello\n")
+    drop(page, ("a.csv", "id,text\nHola,Hola\n"))
+    api.expect(page.locator("#outcome")).to_have_text("Cancelled.")
+    assert not answers
+
+
 def test_losses_are_named(page: Any, service: Running) -> None:
     drop(page, ("a.txt", "lose\n\nHola"))
     api.expect(page.locator("#outcome")).to_contain_text(

@@ -26,8 +26,6 @@ ALL = frozenset(PAIRS)
         ('<a href="x">', ("", '<a href="x">', "")),
         ("-v muestra más", ("", "-v muestra más", "")),
         ("1) Entre.", ("1) ", "Entre.", "")),
-        ("•Leche", ("•", "Leche", "")),
-        ("•••", ("", "•••", "")),
         ("...y no.", ("...", "y no.", "")),
         ("… ¿y tú?", ("… ", "¿y tú?", "")),
         ("... 5, ...", ("", "... 5, ...", "")),
@@ -37,6 +35,12 @@ ALL = frozenset(PAIRS)
 def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> None:
     assert split_marks(sentence, begins_line=True) == parts
     assert split_marks(sentence, begins_line=False)[0] == parts[0].replace("- (", "")
+
+
+def test_a_bullet_may_touch_the_text_that_it_begins() -> None:
+    assert split_marks("•Leche", begins_line=True) == ("•", "Leche", "")
+    for sentence, begins_line in (("•Leche", False), ("•••", True)):
+        assert split_marks(sentence, begins_line=begins_line) == ("", sentence, "")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ MARKED = [
     "编辑⟦config.json⟧文件，使用⟦iPhone12⟧手机，使用⟦GPT-4⟧很好，标题:内容:texto, ﾃｽﾄ:name",
     '"Título":contenido, (ver abajo):texto y «nota»:más, pero ⟦:name⟧ y ⟦:smile:⟧',
     "서울에 ⟦5⟧명이, 값:열",
-    "Mundial-⟦2018⟧ Т-⟦34⟧ كوفيد-⟦19⟧ 新冠-⟦19⟧ Formel-⟦1⟧-Rennen «a»-⟦2⟧ ⟦-5⟧ (⟦-5⟧)",
+    'Mundial-⟦2018⟧ Т-⟦34⟧ كوفيد-⟦19⟧ 降到⟦-10⟧度 Formel-⟦1⟧-Rennen «a»-⟦2⟧ (⟦-5⟧) "⟦-5 °C⟧"',
     "⟦COVID-19⟧ ⟦H2O⟧ ⟦B-52⟧ ⟦v1.2.3⟧ ⟦5'11⟧ ⟦24/7⟧",
     "Hola ⟦{name}⟧, tienes ⟦{0}⟧ y ⟦{}⟧ y ⟦{{x}}⟧ ⟦{% if a %}⟧ ⟦{{ user.name }}⟧",
     "⟦${HOME}⟧ ⟦$HOME⟧ ⟦%{n}⟧",

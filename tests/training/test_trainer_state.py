@@ -68,6 +68,6 @@ def test_without_scores_the_last_weights_are_the_best() -> None:
         state.step = step
         assert state.record_score(None)
         assert (state.best_score, state.best_step, state.since_best) == (None, step, 0)
-    assert state.record_score(3.0)  # resumed with more of training.evaluation_sentences
+    assert state.record_score(3.0)
     assert not state.record_score(None)
     assert state.best_score == 3.0

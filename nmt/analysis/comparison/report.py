@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nmt.analysis.comparison.analysis import Analysis, PairResult, SystemResult
-from nmt.analysis.comparison.findings import describe_pair, describe_single
+from nmt.analysis.comparison.findings import correct_tests, describe_pair, describe_single
 from nmt.analysis.comparison.recipes import find_recipes, recipes_as_json
 from nmt.analysis.comparison.sections import Example, Section
 from nmt.analysis.comparison.stored import METRIC
@@ -143,4 +143,8 @@ def _pair_as_json(pair: PairResult) -> dict[str, Any]:
 
 
 def _tests_as_json(tests: Mapping[str, PairedTest]) -> dict[str, Any]:
-    return {name: test._asdict() for name, test in tests.items()}
+    corrected = correct_tests(tests)
+    return {
+        name: test._asdict() | {"corrected_p_value": corrected[name]}
+        for name, test in tests.items()
+    }

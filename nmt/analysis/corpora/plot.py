@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from nmt.analysis.corpora.lengths import Lengths
 
-_BINS = 60  # at most
+_BINS = 60  # about
 _SHOWN = 99.5  # percentile of the longer side up to which lengths are shown
 
 

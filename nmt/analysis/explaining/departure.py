@@ -27,7 +27,7 @@ class Departure:
             the best; of another one that ended, than the last one returned; NaN: the search ended
             before, or the score is not known.
         rank: of the first returned hypothesis with the word; None: it was in none.
-        has_ended: whether the word was last in a hypothesis that ended, but was not returned.
+        has_ended: whether hypotheses with the word lost against others that ended, by score.
     """
 
     kept: int
@@ -46,8 +46,12 @@ class Departure:
                 f"{self.behind:.2f}"
             )
         if self.has_ended:
-            by = "" if math.isnan(self.behind) else f" by {self.behind:.2f} or more"
-            return f"a hypothesis with {word} ended at step {self.step}; others scored higher{by}"
+            if math.isnan(self.behind):
+                return f"a hypothesis that ends with {word} at step {self.step} was not kept"
+            return (
+                f"a hypothesis with {word} ended at step {self.step}; others scored higher by "
+                f"{self.behind:.2f} or more"
+            )
         gap = f", {self.behind:.2f} nats behind the last prefix kept"
         if math.isnan(self.behind):
             gap = ": the search had ended"
@@ -123,7 +127,7 @@ def _follow(trace: Trace, children: dict[int, dict[int, int]], node: int, pieces
 def _continue(node: Node) -> float:
     """Return the log-probability of the best prefix that is one token longer, in nats."""
     longer = [each.probability for each in node.candidates if each.token != EOS]
-    return node.total + math.log(longer[0]) if longer else -math.inf
+    return node.total + (math.log(longer[0]) if longer else 0.0)
 
 
 def _descend(children: dict[int, dict[int, int]], node: int) -> list[int]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,11 +160,8 @@ def explain(
     chosen = words if why is None else [_choose_word(words, why, segment.target_spans)]
     scorer = engine.cached(ForcedScorer)
     pairs = _choose_others(partial(scorer.score_next, source), tokenizer, tokens, chosen, not_)
-    continuations = [
-        Continuation(tokens[: word.begin], ids)
-        for word, pair in zip(chosen, pairs, strict=True)
-        for ids in pair
-    ]
+    begins = [tokens[: word.begin] for word in chosen for _ in ("word", "other")]
+    continuations = list(map(Continuation, begins, chain.from_iterable(pairs)))
     source_words = _group_source(translator, segment, source)
     tag = find_tag(translator.tokenizer, translator.segmenter.tags, source.tolist())
     effects = occlude(

@@ -42,7 +42,7 @@ _COLUMNS = {
 }
 _LEGEND = """\
 entropy    of a row of attention weights, in nats; of max: as a share of a uniform row's
-confid.    mean of the largest weight of each row
+confid.    mean of the largest weight of each row, that on EOS excluded
 dist.      mean distance to the attended position; cross-attention: of relative positions, 0 to 1
 prev.      weight on the previous position; own: on the own position; next: on the next one
 diag.      weight on the same relative position

@@ -146,7 +146,7 @@ def name_role(kind: AttentionKind, values: dict[str, float]) -> str:
 
     - More than half of its weight is on one position: the name of that position ("previous token",
       "own token", "next token", "diagonal", "EOS", "BOS").
-    - Its largest weight is more than half, on average: "focused". It attends to single tokens, not
+    - Its confidence is more than half: "focused". It attends to single tokens, not
       by position. Heads of cross-attention that align words do so.
     - Its entropy is more than three quarters of a uniform row's: "broad".
     - Otherwise: "mixed".

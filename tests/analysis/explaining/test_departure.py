@@ -91,9 +91,7 @@ def test_a_word_of_a_hypothesis_that_better_ones_displaced() -> None:
 def test_an_ending_that_was_not_kept_is_not_compared_with_live_prefixes() -> None:
     departure = find_departure(TRACE, (A, B), (END,), np.array([-0.1]))
     assert (departure.kept, departure.step, departure.node) == (0, 3, 3)
-    assert departure.describe("</s>") == (
-        "a hypothesis with </s> ended at step 3; others scored higher"
-    )
+    assert departure.describe("</s>") == ("a hypothesis that ends with </s> at step 3 was not kept")
     nodes = list(NODES)
     best = (Candidate(END, "</s>", 0.75), Candidate(9, "x", 0.25))
     nodes[4] = dataclasses.replace(NODES[4], candidates=best)
