@@ -85,10 +85,10 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
     listings = [
         Listing(
             "Confidence of sentences",
-            "Pearson's correlation and Kendall's tau-b with the chrF2++ of each translation, and the "
-            "share of the worst tenth by chrF2++ that is in the lowest tenth. Log-probability: of all "
-            "tokens, EOS included. Changed: sources with typing errors, without accents and so "
-            "on, or shuffled.",
+            "Pearson's correlation and Kendall's tau-b with the chrF2++ of each translation, and "
+            "the share of the worst tenth by chrF2++ that is in the lowest tenth. "
+            "Log-probability: of all tokens, EOS included. Changed: sources with typing errors, "
+            "without accents and so on, or shuffled.",
             ["sentences", "by", "Pearson", "Kendall", "worst tenth"],
             sentences,
         ),

@@ -280,3 +280,30 @@ def test_pairs_of_a_run_without_weight_in_the_loss_are_left_out(tmp_path: Path) 
     source = SourceConfig("run", run=str(run.path), split="train")
     [pairs] = read_run_pairs(configure({"run": source})).values()
     assert pairs == [Pair("dos", "two"), Pair("tres", "three")]
+
+
+def test_tags_of_a_run_get_into_no_targets(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text(table(singles(10)))
+    pairs = SourceConfig("files", path=str(tmp_path / "pairs.tsv"), tag="<2en>")
+    run = make_run(tmp_path, configure({"pairs": pairs}))
+    source = SourceConfig("run", run=str(run.path), split="train")
+    [same] = read_run_pairs(configure({"run": source})).values()
+    assert all(pair.source.startswith("<2en> ") for pair in same)
+    opposite = configure({"run": source}, source_language="en", target_language="es")
+    with pytest.raises(UserError, match="begin with tags"):
+        read_run_pairs(opposite)
+
+
+def test_a_changed_corpus_of_another_run_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(table(singles(10)))
+    run = make_run(tmp_path, configure({"pairs": SourceConfig("files", path=str(path))}, test=2))
+    source = SourceConfig("run", run=str(run.path), split="train")
+    data = configure({"run": source}, tests={"run": str(run.path)})
+    messages: list[str] = []
+    for changed in (False, True):
+        read_tests(data, messages.append)
+        read_run_pairs(data, messages.append)
+        warning = f"warning: the corpus has changed since {run.path} was trained on it"
+        assert messages == [warning, warning] * changed
+        path.write_text(table(singles(11)))

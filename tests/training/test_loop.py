@@ -147,6 +147,11 @@ def test_the_best_weights_are_those_of_the_best_score(whole: Callable[[str], Run
     assert metadata["best_step"] == next(step for step, s in scored.items() if s == best)
 
 
+def test_trials_without_dev_scores_cannot_be_compared(kept: Workshop) -> None:
+    with pytest.raises(UserError, match="training.stop_behind compares dev scores: set data.dev"):
+        kept.train("data.test=0", "data.dev=0", "training.stop_behind=0.5")
+
+
 @pytest.mark.parametrize("override", ["data.dev=0", "training.evaluation_sentences=0"])
 @pytest.mark.usefixtures("default_signals")
 def test_without_scores_the_last_weights_are_the_best(

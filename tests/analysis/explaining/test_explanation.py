@@ -16,9 +16,9 @@ from conftest import RECURRENT
 from rich.console import Console
 
 from nmt import Translator
-from nmt.analysis.explaining.explanation import MIN_SUPPORT, Explanation, explain
+from nmt.analysis.explaining.explanation import MIN_SUPPORT, Explanation, Share, explain
 from nmt.analysis.explaining.page import describe, make_page
-from nmt.analysis.explaining.terminal import render
+from nmt.analysis.explaining.terminal import name_reasons, render
 from nmt.errors import UserError
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
@@ -204,3 +204,13 @@ def test_mistakes_are_user_errors(translator: Translator, sentence: str) -> None
         explain(translator, sentence, why="xyzzy")
     with pytest.raises(UserError, match="is empty"):
         explain(translator, " ")
+
+
+def test_neither_tags_nor_special_tokens_are_reasons(explanation: Explanation) -> None:
+    word = explanation.words[0]
+    texts = ("<2en>", 3.0), ("casa", 1.0), ("no", -1.0), ("</s>", 2.0)
+    source = tuple(Share(text, contrast, 0.1, 0.1) for text, contrast in texts)
+    prefix = (Share("<s>", 4.0, 0.1, 0.1),)
+    assert word.tag_words == 0
+    changed = replace(word, source=source, prefix=prefix, tag_words=1)
+    assert name_reasons(changed) == ["casa"]
