@@ -206,8 +206,8 @@ def test_mistakes_are_user_errors(translator: Translator, sentence: str) -> None
         explain(translator, " ")
 
 
-def test_neither_tags_nor_special_tokens_are_reasons(explanation: Explanation) -> None:
-    word = explanation.words[0]
+def test_neither_tags_nor_special_tokens_are_reasons(whole: Explanation) -> None:
+    word = whole.words[0]
     texts = ("<2en>", 3.0), ("casa", 1.0), ("no", -1.0), ("</s>", 2.0)
     source = tuple(Share(text, contrast, 0.1, 0.1) for text, contrast in texts)
     prefix = (Share("<s>", 4.0, 0.1, 0.1),)
