@@ -163,7 +163,7 @@ class MarkdownDocument(Document):
         anchors = {
             to_anchor(unchanged.text): to_anchor(translation.text)
             for passage, before, _, unchanged, translation in reversed(filled)  # the first wins
-            if passage.marker == _HEADING and not before
+            if passage.marker == _HEADING and not before and translation != unchanged
         }
         for passage, before, elements, unchanged, translation in filled:
             elements = [_move_anchor(element, anchors) for element in elements]

@@ -41,7 +41,8 @@ def project_marks(source: MarkedText, text: str, words: Sequence[Word]) -> Marke
         return MarkedText(text)
     words = words or _align_by_position(source.text, text)
     before = text[: words[0].begin] if words else ""
-    if before.strip() and source.text.startswith(before):  # the mark of an item, in no segment
+    if before.strip() and before[-1].isspace() and source.text.startswith(before):
+        # The mark of an item, which is in no segment.
         marks = [Word(*span, None, (span,)) for span in find_words(before)]
         words = [*marks, *words]
     kept = {source.text[mark.begin] for mark in source.marks if mark.is_kept}

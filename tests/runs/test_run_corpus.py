@@ -298,6 +298,7 @@ def test_a_changed_corpus_of_another_run_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(table(singles(10)))
     run = make_run(tmp_path, configure({"pairs": SourceConfig("files", path=str(path))}, test=2))
+    run.write_corpus_record(make_corpus_record(corpus_of(run)))
     source = SourceConfig("run", run=str(run.path), split="train")
     data = configure({"run": source}, tests={"run": str(run.path)})
     messages: list[str] = []

@@ -42,7 +42,7 @@ def test_words_that_touch_a_number_are_cut_off() -> None:
         ("Paso 2:abra, den 3:e, 3 :e", ["2", "3", "3", ":e"]),
         ("Abre 3 /usr/bin", ["3", "/usr/bin"]),
         ("type-2024.jpg, type-8@gmail.com", ["type-2024.jpg", "type-8@gmail.com"]),
-        ("$HOME/docs/cosas %A%/Foo/bar", ["$HOME", "/docs/cosas", "%A%", "/Foo/bar"]),
+        ("$HOME/docs/cosas %APPS%/Foo/bar", ["$HOME", "/docs/cosas", "%APPS%", "/Foo/bar"]),
     ],
 )
 def test_words_beside_a_number_are_read(text: str, kept: list[str]) -> None:

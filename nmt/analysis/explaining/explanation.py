@@ -173,10 +173,8 @@ def explain(
         kept=tag,
     )
     contributions, reason = _measure_contributions(engine, source, tokens)
-    tag_words = sum(word.end <= len(tag) for word in source_words)
-    view = _View(
-        tokenizer, segment.target_spans, source_words, tag_words, tokens, words, contributions
-    )
+    spans, tag_words = segment.target_spans, sum(word.end <= len(tag) for word in source_words)
+    view = _View(tokenizer, spans, source_words, tag_words, tokens, words, contributions)
     return Explanation(
         sentence,
         trace.texts[0],
