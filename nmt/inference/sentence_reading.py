@@ -159,13 +159,14 @@ class SentenceReader:
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
         if case is LetterCase.ORDINARY or len(text) != len(given):
             given = text
+        slotted = self.insert_slots(text, spans, given)
         lacks_slots = len(spans) > len(self._slots) > 0
         # A date without a slot is not translated: then the sentence is cut.
-        slotted = self.insert_slots(text, spans, given)
         lacks_date = lacks_slots and bool(self.dates.find(slotted.text))
-        _, terms, _ = self._find_terms(text, self._find_kept(text))
-        has_terms = any(not match.term.is_kept for match in terms)  # such as 24/7
-        is_copied = not (has_letters_outside(text, spans) or lacks_date or has_terms)
+        is_copied = not has_letters_outside(text, spans) and not lacks_date
+        if is_copied and self._glossary is not None:  # 24/7 may be a term
+            _, terms, _ = self._find_terms(text, self._find_kept(text))
+            is_copied = all(match.term.is_kept for match in terms)
         if is_copied:  # also the spans without a slot
             slotted = self.insert_slots(given, spans)
         return ReadSentence(text, given, slotted, case, is_copied, lacks_slots=lacks_slots)

@@ -185,14 +185,10 @@ def make_history(
         raise UserError(f"{origin}: no sentence was translated at every evaluation")
     bare = remove_contexts(pairs)
     references = [pair.target for pair in bare]
-    scores = np.stack(
-        [
-            count_statistics(each, references, language=language, names=(METRIC,))[
-                METRIC
-            ].score_each()
-            for each in outputs
-        ]
+    statistics = (
+        count_statistics(each, references, language=language, names=(METRIC,)) for each in outputs
     )
+    scores = np.stack([each[METRIC].score_each() for each in statistics])
     return History(origin, bare, steps, outputs, scores, threshold)
 
 
