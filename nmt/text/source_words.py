@@ -22,6 +22,7 @@ from nmt.text.names import (
     CAPITALIZED_HONORIFICS,
     HONORIFICS,
     ends_with_name,
+    is_honorific,
     is_laughter,
     is_name,
     is_name_inside_sentence,
@@ -38,6 +39,7 @@ _CASED_WORD = rf"[^\W\d_{CASELESS_LETTERS}]+(?:['’-][^\W\d_{CASELESS_LETTERS}]
 _WORD = re.compile(_CASED_WORD)
 _WORD_OR_INITIALS = re.compile(rf"(?:[A-ZÀ-ÖØ-Þ]\.\s?)+[A-ZÀ-ÖØ-Þ]\.|{_CASED_WORD}")  # S. L.
 _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation of a name
+_LEARNED_LISTED = 100  # the same of a listed first name or city, and of a family name after one
 _COMMON_INITIAL = 10  # occurrences of each letter of initials that are known
 _JOINTS = re.compile("['’-]")  # of the parts of a word
 _MAX_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
@@ -219,19 +221,22 @@ class SourceWords:
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield where each unknown word begins and ends, and whether it begins a sentence.
 
-        Names that are too rare for a model to know their translations are unknown, and so are words
-        that stand as names, such as Rosa, and rare ones after a name or an honorific: Luis Pérez.
+        Names that are too rare for a model to know their translations are unknown (half of those of
+        the list that it saw 10 to 100 times came out as other words), and so are words that stand
+        as names, such as Rosa, and rare ones after a name or an honorific: Luis Pérez.
         """
         is_kept, last_end = make_overlap_test(spans), 0
         for match in _WORD_OR_INITIALS.finditer(text):
             begin, end = match.span()
             lower = match[0].lower()
             count = self.counts.get(lower, 0)
-            is_rare = count < _LEARNED_NAME
+            may_be_rare = count < _LEARNED_LISTED
+            # A name of the list that is an ordinary word, too, is learned as one.
+            is_rare = count < _LEARNED_NAME or (may_be_rare and is_name(lower))
             if not is_rare and lower == match[0]:  # most words
                 continue
             is_frequent_name = is_name_inside_sentence(match[0])
-            if lower == match[0].upper() or not (is_rare or is_frequent_name):
+            if lower == match[0].upper() or not (may_be_rare or is_frequent_name):
                 continue
             before = text[max(0, begin - _MAX_MARKS) : begin]
             begins_sentence = bool(_BEGINS_SENTENCE.search(before))
@@ -240,9 +245,15 @@ class SourceWords:
             is_unknown = not self._is_known(lower) or _joins_names(match[0])
             is_unknown = is_unknown or (is_rare and count > 0 and is_kept_name)
             follows = begin == last_end + 2 and text.startswith(", ", last_end)  # another name
-            is_family_name = is_rare and _may_be_family_name(match[0]) and ends_with_name(before)
+            is_family_name = (
+                may_be_rare
+                and _may_be_family_name(match[0])
+                and ends_with_name(before)
+                and (is_rare or not is_honorific(before.split()[-1]))  # señor Presidente
+            )
             stands_as_name = is_family_name or (
-                is_frequent_name and (follows or _MAY_PRECEDE_NAME.search(before))
+                (is_frequent_name or (may_be_rare and is_name(match[0])))
+                and (follows or _MAY_PRECEDE_NAME.search(before))
             )
             if (is_unknown or stands_as_name) and not is_kept(begin, end):
                 yield begin, end, begins_sentence and not stands_as_name

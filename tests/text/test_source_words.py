@@ -22,7 +22,7 @@ TEXTS = [
     "Mañana quiero comer pan con queso.",
     "Estamos cansados después del trabajo.",
 ]
-COUNTS = dict.fromkeys(SourceWords.count(TEXTS).counts, 50)
+COUNTS = dict.fromkeys(SourceWords.count(TEXTS).counts, 50) | {"ana": 500}
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_frequent_words_are_names_where_they_have_a_capital_inside_of_a_sentence
 
 
 def test_rare_words_after_names_and_titles_are_family_names() -> None:
-    words = SourceWords(COUNTS | {"pérez": 3, "cruz": 3, "tom": 99, "sr": 99, "la": 99, "vi": 99})
+    words = SourceWords(COUNTS | {"pérez": 3, "cruz": 3, "tom": 999, "sr": 99, "la": 999, "vi": 99})
     for text in ("Vi a Tom Pérez Cruz.", "¿Ana Pérez Cruz?", "vi al señor Pérez Cruz"):
         assert "".join(names(words, text)).endswith("Pérez Cruz"), text
     assert names(words, "Vi al Sr. Pérez y a Tom Cruz.") == ["Pérez", "Cruz"]
@@ -253,6 +253,16 @@ def test_rare_words_after_names_and_titles_are_family_names() -> None:
     english = SourceWords(COUNTS | dict.fromkeys(["sundays", "belgian", "dictionary"], 3))
     for text in ("I miss Sundays", "Is Tom Belgian?", "the Oxford Dictionary", "Will Sundays go?"):
         assert names(english, text) in ([], ["Oxford"], ["Tom"]), text
+
+
+def test_a_name_is_learned_later_than_another_word() -> None:
+    words = SourceWords(COUNTS | {"pedro": 99, "linda": 99, "ruiz": 99, "alcalde": 99})
+    assert names(words, "Pedro Ruiz vive aquí.") == ["Pedro Ruiz"]
+    assert names(words, "vi a pedro, Ruiz vive") == ["pedro"]
+    assert names(words, "vi a Linda, señor Alcalde") == ["Linda"]
+    assert names(words, "Linda casa, la linda casa") == []  # also a word
+    learned = SourceWords(words.counts | {"pedro": 100})
+    assert names(learned, "Pedro vive aquí.") == []
 
 
 def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:
@@ -270,7 +280,7 @@ def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:
 
 
 def test_a_rare_name_that_is_also_a_word_is_kept_where_it_has_a_capital() -> None:
-    words = SourceWords(COUNTS | {"pilar": 3, "maria": 3, "maría": 50})
+    words = SourceWords(COUNTS | {"pilar": 3, "maria": 3, "maría": 500})
     assert names(words, "Ana y Pilar, el pilar. Pilar vive") == ["Pilar"]
     text = words.correct("Ana y Maria", [])
     assert text == "Ana y María"  # which the model has learned
@@ -278,7 +288,7 @@ def test_a_rare_name_that_is_also_a_word_is_kept_where_it_has_a_capital() -> Non
 
 
 def test_roman_numerals_are_kept_behind_words() -> None:
-    words = SourceWords(COUNTS | dict.fromkeys(["vi", "v", "siglo", "carlos", "felipe"], 50))
+    words = SourceWords(COUNTS | dict.fromkeys(["vi", "v", "siglo", "carlos", "felipe"], 500))
     text = "Felipe VI y Carlos V, siglo XX, VI casa. ANA VI y V. Hugo"
     assert names(words, text) == ["VI", "V", "XX", "V. Hugo"]
     assert names(words, "siglo I, felipe I") == ["I", "I"]
