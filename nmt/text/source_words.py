@@ -221,9 +221,8 @@ class SourceWords:
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield where each unknown word begins and ends, and whether it begins a sentence.
 
-        Names that are too rare for a model to know their translations are unknown (half of those of
-        the list that it saw 10 to 100 times came out as other words), and so are words that stand
-        as names, such as Rosa, and rare ones after a name or an honorific: Luis Pérez.
+        Names that are too rare for a model to know their translations are unknown, and so are words
+        that stand as names, such as Rosa, and rare ones after a name or an honorific: Luis Pérez.
         """
         is_kept, last_end = make_overlap_test(spans), 0
         for match in _WORD_OR_INITIALS.finditer(text):
