@@ -4,8 +4,8 @@
 import { post } from "./page_requests.js";
 
 const NAMED_SPANS = 10; // spans that are named
-const TABLE = /\.(csv|tsv)$/i;
-const COLUMNS = "Columns to translate: names in the header, or numbers from 1, with commas between";
+const TABLE_NAME = /\.(csv|tsv)$/i;
+const ASK_COLUMNS = "Columns to translate: names in the header, or numbers from 1, with commas between";
 
 // Yields the events of an answer: {name, content}.
 export async function* readEvents(body) {
@@ -83,7 +83,7 @@ class FileTranslation {
       throw new Error(`${file.name} is larger than the ${most} KiB allowed`);
     }
     const glossary = this.glossary.value;
-    const columns = TABLE.test(file.name) && prompt(COLUMNS);
+    const columns = TABLE_NAME.test(file.name) && prompt(ASK_COLUMNS);
     if (columns === null) this.running.abort();
     const query = new URLSearchParams({
       name: file.name, ...(glossary && { glossary }), ...(columns && { columns }),
