@@ -77,7 +77,7 @@ def test_a_chosen_file_may_be_chosen_again_and_the_keyboard_suffices(page: Any) 
 
 
 def test_of_a_table_the_page_asks_for_the_columns(page: Any) -> None:
-    answers = ["2", None]
+    answers = ["text", None]
 
     def answer(dialog: Any) -> None:
         assert dialog.message.startswith("Columns to translate")
