@@ -403,7 +403,7 @@ def test_several_tests_are_scored_before_and_after(
     held_out = tmp_path / "held_out.tsv"
     held_out.write_text("\n".join(lines[:10]) + "\nno pair\n", encoding="utf-8")
     with shop.keeping():
-        tested = shop.train(*FEW[:-1], "name=tested", "data.test=16", "training.learning_rate=1e-2")
+        tested = shop.train(*FEW[:-1], "name=tested", "data.test=16", "training.learning_rate=3e-2")
     run = adapt(
         shop,
         tested,
