@@ -567,7 +567,7 @@ def test_names_without_a_slot_keep_their_capitals(slotted: Tokenizer) -> None:
 
 
 def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:
-    words = SourceWords(dict.fromkeys(["juan", "carlos", "hoy", "hace", "mucho", "frío"], 50))
+    words = SourceWords(dict.fromkeys(["juan", "carlos", "hoy", "hace", "mucho", "frío"], 500))
     segmenter = Segmenter(slotted, 63, words=words)
     [names] = segmenter.segment("Juan Carlos Tena Ruiz").segments
     assert (names.case, names.spans) == (LetterCase.ORDINARY, ("Tena Ruiz",))
