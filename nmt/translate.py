@@ -32,6 +32,7 @@ from nmt.arguments import (
     run_folders,
 )
 from nmt.data.encodings import UTF_8
+from nmt.data.glossary_files import read_glossary
 from nmt.documents.formats import LINES, DocumentOptions
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import format_lines
@@ -165,7 +166,7 @@ def check(arguments: argparse.Namespace) -> None:
     check_document(arguments)
     if arguments.resume:
         _check_resumable(arguments)
-    check_decoded(arguments.sentences, arguments.prefix)
+    check_decoded(arguments.sentences, {"--prefix": arguments.prefix})
     if sys.stdin is None and not arguments.file and not arguments.sentences:
         raise UserError("standard input is closed: give sentences or --file")
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
@@ -251,7 +252,7 @@ def run(arguments: argparse.Namespace) -> None:
     # A missing run is reported before a large file is read.
     folders = [RunFolder.open(path) for path in run_folders(arguments)]
     languages = folders[0].config.data.languages
-    glossary = Glossary.read(arguments.terms, languages) if arguments.terms else None
+    glossary = read_glossary(arguments.terms, languages) if arguments.terms else None
     document, name = None, input_format(arguments)
     if name != LINES:
         from nmt.documents.files import read_document, write_translated
@@ -264,8 +265,7 @@ def run(arguments: argparse.Namespace) -> None:
     from nmt.inference.translator import Translator
 
     engine = engine_options(arguments) | {"unit": arguments.unit}
-    if _keras_option(arguments):
-        # So that nothing is converted for an engine that cannot serve the request.
+    if _keras_option(arguments):  # convert nothing for an engine that cannot serve the request
         engine["engine"] = "keras"
     translator = Translator.load(folders, **engine)
     request = make_request(arguments, glossary)

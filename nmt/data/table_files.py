@@ -50,7 +50,7 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     )
     head = list(islice(texts, _SAMPLE))
     named = _NAMED_DELIMITER.fullmatch(head[0]) if head else None
-    delimiter = named[1] if named else _find_delimiter(head)
+    delimiter = named[1] if named else find_delimiter(head)
     record: list[str] = []  # its lines
     records = _read_records(_keep(chain(head, texts, [_END]), record), delimiter)
     if named:
@@ -103,7 +103,7 @@ def _is_valid(record: list[str], delimiter: str) -> bool:
     return True
 
 
-def _find_delimiter(lines: list[str]) -> str:
+def find_delimiter(lines: list[str]) -> str:
     """Return the delimiter that cuts most lines into one number of cells, two or more."""
 
     def count_alike(delimiter: str) -> int:

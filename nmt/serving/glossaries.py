@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fastapi import HTTPException
 
+from nmt.data.glossary_files import read_glossary
 from nmt.errors import UserError
 from nmt.text.terms import Glossary
 
@@ -24,7 +25,7 @@ def read_glossaries(folder: Path, languages: tuple[str, str]) -> dict[str, Gloss
     paths = sorted(folder.glob(f"*{_ENDING}"))
     if not paths:
         raise UserError(f"{folder} has no glossary: put files *{_ENDING} there")
-    return {path.stem: Glossary.read(path, languages) for path in paths}
+    return {path.stem: read_glossary(path, languages) for path in paths}
 
 
 def choose_glossary(glossaries: Mapping[str, Glossary], name: str | None) -> Glossary | None:

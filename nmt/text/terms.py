@@ -7,11 +7,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 from nmt.errors import UserError
-from nmt.text.cleaning import clean_text
 from nmt.text.scripts import (
     UNSPACED_LETTERS,
     extends_character,
@@ -23,7 +21,6 @@ from nmt.text.spans import Span
 
 # Of scripts without spaces between words, each character is a token.
 _TOKEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\W{UNSPACED_LETTERS}]+|[^\w\s]")
-_COMMENT = "#"
 _MIN_LETTERS = 3  # of a singular, so that mes is not a plural of me
 _LOSES_ACCENT = re.compile("[áéíóú][ns]$")  # canción, inglés
 # Language -> endings of singular and plural. In these languages words with equal stems are often
@@ -113,37 +110,6 @@ class Glossary:
             tokens = _split(term.source)
             for form in self._list_forms(tokens[0].text):
                 self._by_first[form].append((number, tokens))
-
-    @classmethod
-    def read(cls, path: Path, languages: tuple[str, str]) -> Glossary:
-        """Read a table: source TAB target TAB note, a term a line.
-
-        A term without target is not translated. Empty lines, and lines that begin with ``#``, are
-        skipped.
-
-        Raises:
-            UserError: the file is unreadable, not UTF-8, or has a term without words, or no term.
-        """
-        try:
-            lines = path.read_text(encoding="utf-8-sig").split("\n")  # a cell may have U+2028
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path} is not UTF-8: save the glossary as UTF-8") from error
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}") from error
-        terms = []
-        for number, line in enumerate(lines, 1):
-            if not line.strip() or line.startswith(_COMMENT):
-                continue
-            source, target, *rest = (*map(clean_text, line.split("\t")), "")
-            if not any(map(str.isalnum, source)):
-                raise UserError(f"{path}, line {number}: the term {source!r} has no word")
-            terms.append(Term(source, target or source, rest[0] if rest else ""))
-        if not terms:
-            raise UserError(f"{path} has no terms: write lines of source TAB target")
-        try:
-            return cls(terms, languages)
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from error
 
     def find(self, text: str) -> list[TermMatch]:
         """Return the terms of a text, in order; they do not overlap."""

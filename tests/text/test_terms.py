@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.errors import UserError
 from nmt.text.terms import Glossary, Term
 
 TERMS = [
@@ -139,41 +136,6 @@ def test_matches_are_in_order_and_do_not_overlap(glossary: Glossary, text: str) 
         end = match.end
 
 
-def test_a_file_has_comments_notes_and_terms_that_stay(tmp_path: Path) -> None:
-    path = tmp_path / "terms.tsv"
-    path.write_text(
-        "\ufeff# comment\n\nperro guía\tguide dog\tan animal\nSAP\nRenfe\tRenfe\n", encoding="utf-8"
-    )
-    assert Glossary.read(path, ("es", "en")).terms == (
-        Term("perro guía", "guide dog", "an animal"),
-        Term("SAP", "SAP"),
-        Term("Renfe", "Renfe"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "has no terms: write lines of source TAB target"),
-        (b"# nothing\n", "has no terms"),
-        (b"gato\tcat\n...\tdots\n", "line 2: the term '...' has no word"),
-        (b"gato\tcat\ngato\ttomcat\n", "the term 'gato' has two translations, 'cat' and 'tomcat'"),
-        ("canción\tsong\n".encode("latin-1"), "is not UTF-8: save the glossary as UTF-8"),
-    ],
-)
-def test_invalid_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "terms.tsv"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"terms\.tsv.*" + message):
-        Glossary.read(path, ("es", "en"))
-
-
-def test_a_file_is_cleaned_as_texts_are(tmp_path: Path) -> None:
-    path = tmp_path / "terms.tsv"
-    path.write_text("gui\u0301a\u00ad\u200b\u2028roja\tcafe\u0301\r\n", encoding="utf-8")
-    assert Glossary.read(path, ("es", "en")).terms == (Term("guía roja", "café"),)
-
-
 @pytest.mark.parametrize(
     ("term", "text", "is_found"),
     [
@@ -188,11 +150,6 @@ def test_vowel_signs_and_joiners_belong_to_words(term: str, text: str, is_found:
     glossary = Glossary([Term(term, term)], ("mr", "mr"))  # without stems
     assert bool(glossary.find(text)) == is_found
     assert glossary.mark_used([Term(term, term)], text) == [is_found]
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"terms\.tsv cannot be read: No such file"):
-        Glossary.read(tmp_path / "terms.tsv", ("es", "en"))
 
 
 def test_a_match_names_its_entry() -> None:

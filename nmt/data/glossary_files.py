@@ -1,0 +1,69 @@
+"""Glossaries from tables of source, target and note."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmt.data.columns import find_sides
+from nmt.data.table_files import CSV, find_delimiter
+from nmt.errors import UserError
+from nmt.text.cleaning import clean_text
+from nmt.text.terms import Glossary, Term
+
+_COMMENT = "#"
+
+
+def read_glossary(path: Path, languages: tuple[str, str]) -> Glossary:
+    """Read a glossary: source TAB target TAB note, a term a line; or a CSV file.
+
+    A first line that names the languages, or source and target, tells their columns. A term without
+    target is not translated. Empty lines, and lines that begin with ``#``, are skipped.
+
+    Raises:
+        UserError: the file is unreadable, not UTF-8, or has a term without words, or no term.
+    """
+    terms: list[Term] = []
+    columns: tuple[int, int] | None = None
+    for number, row in _read_rows(path):
+        cells = [clean_text(cell) for cell in row]
+        if not any(cells) or row[0].startswith(_COMMENT):
+            continue
+        if columns is None:
+            header = find_sides(cells, languages)
+            columns = header or (0, 1)
+            if header:
+                continue
+        source, target = (cells[i] if i < len(cells) else "" for i in columns)
+        if not any(map(str.isalnum, source)):
+            raise UserError(f"{path}, line {number}: the term {source!r} has no word")
+        notes = [cell for i, cell in enumerate(cells) if i not in columns]
+        terms.append(Term(source, target or source, notes[0] if notes else ""))
+    if not terms:
+        raise UserError(f"{path} has no terms: write lines of source TAB target")
+    try:
+        return Glossary(terms, languages)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line, from 1, and its cells."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # a cell may have U+2028
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8: save the glossary as UTF-8") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if path.suffix.lower() != CSV:
+        yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
+        return
+    reader = csv.reader(
+        (f"{line}\n" for line in lines), delimiter=find_delimiter(lines), strict=True
+    )
+    try:
+        for cells in reader:
+            yield reader.line_num, cells or [""]
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}: check its quotes") from error
