@@ -94,9 +94,11 @@ def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
 
 
 def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
-    """Return ``pairs`` encoded, through the cache."""
-    pairs = keep_spans_of_pairs(pairs, tokenizer)
-    texts = [text for pair in pairs for text in pair]
+    """Return ``pairs`` encoded, through the cache; repeats, as of a mixture, are encoded once."""
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+    order = np.array([numbers[pair] for pair in pairs], np.int64)
+    distinct = keep_spans_of_pairs([*numbers], tokenizer)
+    texts = [text for number in order.tolist() for text in distinct[number]]
     folder = cache / "encoded" / digest_texts(texts, tokenizer.fingerprint)
 
     def write(path: Path) -> None:
@@ -104,12 +106,13 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
         for name, side in (("source", tokenizer), ("target", tokenizer.target)):
             show = partial(
                 track,
-                total=len(pairs),
+                total=len(distinct),
                 label=f"encoding {name}",
                 console=console,
                 count=RaggedIds.__len__,
             )
-            sequences = _encode_texts(side, [getattr(pair, name) for pair in pairs], show)
+            texts_of_side = [getattr(pair, name) for pair in distinct]
+            sequences = _encode_texts(side, texts_of_side, show).take(order)
             save_array(path / f"{name}.ids.npy", sequences.ids)
             save_array(path / f"{name}.offsets.npy", sequences.offsets)
 

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
 from nmt.config import TokenizerConfig
@@ -73,7 +72,7 @@ def train_tokenizer(
         UserError: the texts need a larger vocabulary than configured.
     """
     characters = sum(map(len, texts))
-    alphabet = len(set(chain.from_iterable(texts)))
+    alphabet = len(set().union(*set(texts)))
     size = config.vocabulary_size
     if config.min_characters_per_piece:
         supported = characters // config.min_characters_per_piece
@@ -105,11 +104,14 @@ def _train_sentencepiece(
     read_tags = map(lowercase, tags) if config.lowercase_source else tags
     reserved = [*dict.fromkeys(f"▁{tag}" for tag in read_tags), *SLOTS[: config.slots]]
     finish = add_lowercasing if config.lowercase_source else bytes
+    counts = Counter(texts)
 
     def train(size: int) -> bytes:
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
+            # Repeats, as those of a mixture, are counted: reading them takes most of the time.
+            sentence_iterator=(f"{text}\t{count}" for text, count in counts.items()),
+            input_format="tsv",
             model_writer=model,
             model_type=config.kind,
             vocab_size=size,

@@ -62,7 +62,7 @@ def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> Non
 
 
 def write_tokenizer(config: PreparationConfig, split_folders: Sequence[Path], folder: Path) -> None:
-    """Train the tokenizer on the samples of all shards.
+    """Train the tokenizer on the samples of all shards, and merge the words of their sources.
 
     Raises:
         UserError: they are empty, or the vocabulary is too small.
@@ -76,7 +76,8 @@ def write_tokenizer(config: PreparationConfig, split_folders: Sequence[Path], fo
         )
     texts = list_texts(config.tokenizer, pairs)
     train_and_save(folder, config.tokenizer, texts, list_tags(config.data))
-    SourceWords.count(pair.source for pair in pairs).save(folder)
+    words = map(SourceWords.load, split_folders)
+    SourceWords.merge(each for each in words if each is not None).save(folder)
 
 
 def encode_shard(

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import flatten
 from nmt.config.sources import list_paths
+from nmt.config.upgrades import flatten_later_keys
 from nmt.data.caching import digest_texts
 from nmt.data.corpus import EvaluationSet
 from nmt.data.opening import matching_files
@@ -57,7 +58,8 @@ def record_inputs(
         described = {name: _describe_file(file) for name, file in files.items()}
         write_json(path, current | {"files": described})
         return
-    recorded = {"data.known_tags": []} | read_json(path)  # older folders lack it
+    later = flatten_later_keys("data", "tokenizer")  # which older folders lack
+    recorded = {key: later[key] for key in later if key in current} | read_json(path)
     described = recorded.pop("files")
     is_encoded = any((folder / name).exists() for name in (TOKENIZER, SHARDS))
     changed = [key for key in current | recorded if current.get(key) != recorded.get(key)]

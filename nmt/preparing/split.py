@@ -41,6 +41,7 @@ from nmt.preparing.stages import (
     PairState,
     Preparation,
 )
+from nmt.text.source_words import SourceWords
 
 STAGE = f"{WORK}/splits"
 REASONS = {  # for rejection
@@ -192,7 +193,7 @@ def split_shard(
     sampled: float,
     folder: Path,
 ) -> None:
-    """Write the final state of every pair of a shard, and the text of dev, test and a sample.
+    """Write the final state of every pair of a shard, text of dev, test and a sample, words.
 
     Args:
         config: the configuration of the preparation.
@@ -207,15 +208,19 @@ def split_shard(
     is_sampled = mix(keys[:, 0], _TOKENIZER_SEED) < np.uint64(min(sampled, 1) * (2**64 - 2**12))
     is_train = states == PairState.TRAIN
     lines = read_gzip(shard.folder / PAIRS_FILE)
+
+    def view(selected: np.ndarray) -> list[Pair]:
+        pairs = [Pair(*lines[i].split("\t")) for i in np.flatnonzero(selected)]
+        return to_model_view(config.data, shard.source, pairs)
+
     for name, selected in (
         (f"{DEV}.tsv.gz", states == PairState.DEV),
         (f"{TEST}.tsv.gz", states == PairState.TEST),
         (SAMPLE_FILE, is_train & is_sampled),
     ):
-        pairs = [Pair(*lines[i].split("\t")) for i in np.flatnonzero(selected)]
         with write_gzip(folder / name) as text:
-            for source, target in to_model_view(config.data, shard.source, pairs):
-                text.write(f"{source}\t{target}\n")
+            text.writelines(f"{source}\t{target}\n" for source, target in view(selected))
+    SourceWords.count(pair.source for pair in view(is_train)).save(folder)
     save_array(folder / STATES_FILE, states)
     files = read_json(shard.folder / INFO_FILE)["files"]
     numbers = np.load(shard.folder / NUMBERS_FILE)

@@ -24,6 +24,7 @@ from nmt.runs.locking import lock_run
 from nmt.runs.samples import Sample, read_newest_samples
 from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
+from nmt.text.source_words import SourceWords
 from nmt.training.callbacks import Callback, list_callbacks
 from nmt.training.components import AS_CONFIGURED, Components
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:  # loads Keras
 
     from nmt.inference.evaluation import Evaluation
     from nmt.inference.translator import Translator
-    from nmt.text.source_words import SourceWords
     from nmt.training.process_group import ProcessGroup
     from nmt.training.scoring import SplitScores
     from nmt.training.session import Session
@@ -129,19 +129,22 @@ def fit(
         console: where progress is shown; None: standard output.
 
     Raises:
-        UserError: an unknown key, an invalid value, or a fault in an argument, the corpus or the
-            run.
+        UserError: an unknown key, an invalid value, an experiment of several runs, or a fault in
+            an argument, the corpus or the run.
     """
+    from nmt.config.command_line import check_single_run
     from nmt.startup.commands import set_up_training
     from nmt.training.pairs import compose_with_pairs
 
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r} is a string: pass a list of strings")
+    overrides = [*overrides]
+    check_single_run(overrides)
     callbacks = list_callbacks(callbacks)
     components = Components(optimizer, schedule, loss, model)
     arguments = {"pairs": pairs, "dev": dev, "test": test}
     splits = {name: split for name, split in arguments.items() if split is not None}
-    config = compose_with_pairs([*overrides], splits)
+    config = compose_with_pairs(overrides, splits)
     set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
     with _restored_generators():
         return train(config, console or make_console(), components=components, callbacks=callbacks)
@@ -326,8 +329,8 @@ def _list_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
     """Return the words that the model has seen in sources; None if they are not known."""
     from nmt.training.preparation import count_source_words
 
-    words, start = count_source_words(config, corpus), config.training.start_from
+    words, start = count_source_words(corpus), config.training.start_from
     if words is None or start is None:
         return words
     earlier = RunFolder.open(Path(start)).load_source_words()
-    return None if earlier is None else earlier.merge(words)
+    return None if earlier is None else SourceWords.merge([earlier, words])

@@ -15,7 +15,6 @@ from nmt.config.data import list_reserved, list_tags
 from nmt.config.sources import source_key
 from nmt.data.batches import BatchPlan, InMemoryBatches
 from nmt.data.caching import cached_folder, digest_texts
-from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
 from nmt.data.mixture import (
@@ -37,11 +36,12 @@ from nmt.errors import UserError
 from nmt.runs.corpus import read_run_pairs, read_tests
 from nmt.startup.devices import cores, gpus
 from nmt.text.cleaning import clean_text
-from nmt.text.context import split_context, split_tag
+from nmt.text.context import remove_context, split_context, split_tag
 from nmt.text.source_words import SourceWords
 
 _MAX_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
 
+_VERSION = "1"  # of the tokenizers of the same texts and configuration
 _CANDIDATES = 1000  # training pairs from which probes are chosen without a dev split
 
 
@@ -68,7 +68,8 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
     texts = list_texts(config.tokenizer, pairs)
     reserved = list_reserved(config.data)
-    key = digest_texts(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *reserved)
+    settings = json.dumps(asdict(config.tokenizer), sort_keys=True)
+    key = digest_texts(texts, _VERSION, settings, *reserved)
 
     def write(folder: Path) -> None:
         lines = 2 * len(corpus.train)
@@ -83,12 +84,12 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     return load_tokenizer(folder)
 
 
-def count_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
+def count_source_words(corpus: Corpus) -> SourceWords | None:
     """Return the words of the training sources; None if a prepared corpus lacks them."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.source_words()
-    pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
-    return SourceWords.count(pair.source for pair in remove_contexts(pairs))
+    sources = dict.fromkeys(pair.source for pair in corpus.train)
+    return SourceWords.count(map(remove_context, sources))
 
 
 def list_probe_candidates(corpus: Corpus) -> Sequence[Pair]:

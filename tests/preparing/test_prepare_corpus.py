@@ -28,11 +28,14 @@ from nmt.config import SourceConfig
 from nmt.config.data import StageConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.data.corpus import load_corpus
-from nmt.data.prepared import sample_ids
+from nmt.data.prepared import BEGUN_FILE, sample_ids
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
+from nmt.files import write_json
 from nmt.preparing import pool
+from nmt.preparing.files import read_json
 from nmt.preparing.inputs import list_files, record_inputs
+from nmt.text.source_words import SourceWords
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,6 +73,21 @@ def test_the_rules_are_those_of_a_corpus_in_memory(tmp_path: Path) -> None:
     assert large.rejected == small.rejected
     assert large.lines == small.lines
     assert large.epoch_pairs == large.train_pairs == len(small.train)
+
+
+def test_words_are_those_of_all_training_sources(tmp_path: Path) -> None:
+    """Whatever the shards, and however small the sample that trains the tokenizer."""
+    rng = random.Random(1)
+    letters = [[rng.choice("abcdefgh") for _ in range(6)] for _ in range(300)]
+    pairs = [
+        (f"{''.join(word)} frase", f"sentence {number}") for number, word in enumerate(letters)
+    ]
+    small = load_pairs(tmp_path, pairs)
+    large = prepared(plan(tmp_path / "large", pairs, shard_lines=70, tokenizer_lines=60))
+    words = large.source_words()
+    assert words is not None
+    assert words.counts == SourceWords.count(pair.source for pair in small.train).counts
+    assert words.counts["frase"] == len(small.train) > 250
 
 
 def test_a_sample_has_the_ids_of_training_pairs(tmp_path: Path) -> None:
@@ -308,6 +326,21 @@ def test_a_file_that_was_copied_is_the_same(
     path.write_bytes(content + b"one\tmore\n")
     with pytest.raises(UserError, match="was begun before"):
         record_inputs(Path(started.output), started, {})
+
+
+def test_a_folder_that_an_older_version_began_lacks_later_keys(
+    started: PreparationConfig,
+) -> None:
+    path = Path(started.output) / BEGUN_FILE
+    recorded = read_json(path)
+    for key in ("data.known_tags", "data.noise.quotes", "tokenizer.slots"):
+        del recorded[key]
+    write_json(path, recorded)
+    record_inputs(Path(started.output), started, {})
+    (Path(started.output) / "shards").mkdir()  # from now on, the tokenizer is kept, too
+    changed = replace(started, tokenizer=replace(started.tokenizer, slots=2))
+    with pytest.raises(UserError, match=r"begun with tokenizer\.slots=0, and not with 2"):
+        record_inputs(Path(started.output), changed, {})
 
 
 def test_duplicates_keep_the_first_across_sources(tmp_path: Path) -> None:
