@@ -216,7 +216,13 @@ def _read_pairs(arguments: argparse.Namespace, folder: RunFolder, console: Conso
         name, pairs, groups, more_references = _read_files(arguments)
     else:
         name = f"split_{arguments.split}"
-        corpus = read_corpus(folder, console.print)
+        try:
+            corpus = read_corpus(folder, console.print)
+        except UserError as error:
+            raise UserError(
+                f"the corpus of {folder.path} cannot be read ({error}); restore it, or score files "
+                "with --source and --reference"
+            ) from error
         pairs = corpus.scored_pairs(arguments.split)
         if arguments.by_group:
             groups = corpus.groups.get(arguments.split, ())

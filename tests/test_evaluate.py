@@ -318,6 +318,18 @@ def test_mistakes_are_found_before_any_work(
         printed(evaluate, *arguments.replace("RUN", str(tiny_run)).split())
 
 
+def test_a_missing_corpus_is_named_as_that_of_the_run(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_corpus(*_: Any) -> None:
+        raise UserError("data.train=moved.tsv does not exist: check the path")
+
+    monkeypatch.setattr(corpus, "read_corpus", read_corpus)
+    message = r"the corpus of .* cannot be read \(data\.train=moved\.tsv .*\); restore it, or score"
+    with pytest.raises(UserError, match=message):
+        printed(evaluate, "--run", str(tiny_run))
+
+
 def test_runs_of_different_tags_are_not_compared(tiny_run: Path) -> None:
     arguments = evaluate.make_parser().parse_args(["--compare", str(tiny_run)])
     tagged: Any = SimpleNamespace(segmenter=SimpleNamespace(unit="line", tags=["<2en>"], context=0))

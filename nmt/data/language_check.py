@@ -23,7 +23,7 @@ from nmt.data.languages import (
 )
 from nmt.data.opening import find_format
 from nmt.data.reading import Row, parse_row
-from nmt.data.splitting import DEV, TEST, sample_evenly
+from nmt.data.splitting import DEV, TEST, Pair, sample_evenly
 from nmt.errors import UserError
 from nmt.text.cleaning import clean_text
 
@@ -37,6 +37,7 @@ _READ = 1000  # characters of a line, at most: the time for `_MARKUP` grows with
 _MIN_PASSAGES = 5  # identified with certainty, of a side
 _MIN_IDENTIFIED = 0.5  # share of the passages that must be identified with certainty
 _MIN_SHARE = 0.9  # share of these that must be in one language
+_SKIP = "(data.check_languages=false skips this check)"
 _NO_LANGUAGE = "zxx"  # py3langid's code of numbers, addresses and so on
 _MARKUP = re.compile(r"<[^<>]*>|\S+://\S+|@@(?:\s|$)|▁")  # tags, addresses, marks of pieces
 
@@ -56,7 +57,6 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
     tags = (config.source_language, config.target_language)
     expected = tuple(map(find_code, tags))
     which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
-    skip = "(data.check_languages=false skips this check)"
     kinds = {each.kind for each in config.sources.values()}
     added = ""  # how to leave out the embedded corpus, which an experiment may have added
     if source.kind == "phrasebook" and kinds - {"phrasebook", PATTERNS}:
@@ -65,7 +65,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         source_side, target_side = map(describe_language, expected[::-1])
         raise UserError(
             f"{which}: the source side is {source_side} and the target side {target_side}: "
-            f"{added or _advise_on_order(source, name, actual)} {skip}"
+            f"{added or _advise_on_order(source, name, actual)} {_SKIP}"
         )
     wrong = [
         (f"data.{side}_language", tag, language)
@@ -85,7 +85,30 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
             remedy = "set the files or columns of the two languages"
         else:
             remedy = "set " + " ".join(f"{key}={language}" for key, _, language in wrong)
-        raise UserError(f"{which}: {faults}: {remedy} {skip}")
+        raise UserError(f"{which}: {faults}: {remedy} {_SKIP}")
+
+
+def check_test_set(config: DataConfig, name: str, pairs: Sequence[Pair]) -> None:
+    """Check that the sides of a set of ``data.tests`` are not swapped, as far as its pairs tell.
+
+    Args:
+        config: the ``data`` group.
+        name: of the set.
+        pairs: as the model sees them.
+
+    Raises:
+        UserError: they are swapped.
+    """
+    expected = tuple(map(find_code, config.languages))
+    if are_similar(*expected):
+        return
+    if find_languages(sample_evenly(pairs, SAMPLED)) == expected[::-1]:
+        source, target = map(describe_language, expected[::-1])
+        raise UserError(
+            f"data.tests.{name}={config.tests[name]}: the source side is {source} and the target "
+            f"side {target}: exchange its columns, or name them in a first line, as in "
+            f"{config.target_language} TAB {config.source_language} {_SKIP}"
+        )
 
 
 def sample_sides(rows: Sequence[Row]) -> list[tuple[str, str]]:

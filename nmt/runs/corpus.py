@@ -81,7 +81,13 @@ def read_tests(
                     f"{key}={where}: a run cannot have its own test split as another test set: "
                     f"leave it out: '~{key}'"
                 )
-            pairs = read_corpus(run, ignore, readers, warn).test
+            try:
+                pairs = read_corpus(run, ignore, readers, warn).test
+            except UserError as error:
+                raise UserError(
+                    f"{key}={where}: its corpus cannot be read ({error}); restore it, or give a "
+                    "table of pairs"
+                ) from error
             if not pairs:
                 raise UserError(f"{key}={where} is a run without a test split")
             is_reversed = _is_reversed(run, config.languages, key)
@@ -182,6 +188,11 @@ def _reverse(pairs: Sequence[Pair]) -> list[Pair]:
 def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:
     """Return whether the corpus differs from the one that the run was trained on."""
     return run.read_corpus_record().get("digests") != make_corpus_record(corpus)["digests"]
+
+
+def read_dev_digest(run: RunFolder) -> str | None:
+    """Return the digest of a run's dev split; None: it is not recorded."""
+    return run.read_corpus_record().get("digests", {}).get(DEV)
 
 
 def read_corpus(

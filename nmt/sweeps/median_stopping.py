@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from nmt.errors import UserError
+from nmt.runs.corpus import read_dev_digest
 from nmt.runs.folder import METRICS_FILE, RunFolder
 
 TAG = "dev/chrF2++"  # unlike BLEU, it differs between models that are still near 0
@@ -15,10 +16,11 @@ MIN_SIBLINGS = 2  # runs with as many evaluations, without which no run is behin
 def is_behind(run: RunFolder, share: float) -> bool:
     """Return whether at least a share of the sibling runs has a better best score.
 
-    Siblings are the runs in the same folder; only those with as many evaluations are compared, up
-    to the same evaluation. With a share of 0.5, this resembles the median stopping rule of Golovin
-    et al. 2017 (Google Vizier, section 3.5.2), which compares with the running averages of trials
-    that have ended. After the first evaluation it is too early to tell.
+    Siblings are the runs in the same folder with the same dev split; only those with as many
+    evaluations are compared, up to the same evaluation. With a share of 0.5, this resembles the
+    median stopping rule of Golovin et al. 2017 (Google Vizier, section 3.5.2), which compares with
+    the running averages of trials that have ended. After the first evaluation it is too early to
+    tell.
 
     Args:
         run: the run.
@@ -34,11 +36,14 @@ def is_behind(run: RunFolder, share: float) -> bool:
 
 
 def _read_siblings(run: RunFolder) -> Iterator[list[float]]:
-    """Yield the scores of the other runs in the same folder."""
+    """Yield the scores of the other runs in the same folder that have the same dev split."""
+    digest = read_dev_digest(run)
     for path in run.path.parent.glob(f"*/{METRICS_FILE}"):
         if not path.parent.is_symlink() and path.parent != run.path:
             with suppress(UserError, OSError, TypeError, ValueError):  # damaged, perhaps removed
-                yield _read_scores(RunFolder(path.parent))
+                sibling = RunFolder(path.parent)
+                if read_dev_digest(sibling) == digest:
+                    yield _read_scores(sibling)
 
 
 def _read_scores(run: RunFolder) -> list[float]:

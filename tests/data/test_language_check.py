@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from conftest import corpus_lines
-from sample_corpora import complaint, configure, load_pairs, singles
+from sample_corpora import complaint, configure, load_pairs, singles, table
 from sample_prepared import plan, prepared
 
 from nmt.config import SourceConfig
-from nmt.data.corpus import load_corpus
+from nmt.data.corpus import EvaluationSet, load_corpus
 from nmt.data.language_check import find_languages
 from nmt.data.languages import (
     are_similar,
@@ -25,6 +25,7 @@ from nmt.data.languages import (
     load_identifier,
     make_identifier,
 )
+from nmt.data.splitting import Pair
 
 GERMAN = """\
 Der Zug nach Hamburg fährt heute leider mit zwanzig Minuten Verspätung ab.
@@ -89,6 +90,29 @@ def test_swapped_columns_are_refused_with_the_remedy(tmp_path: Path) -> None:
     config = configure({"talks": source}, check_languages=True)
     message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
     assert "set 'data.sources.talks.columns=[2,1,0]', or" in message
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_swapped_test_set_is_refused_with_the_remedy(tmp_path: Path, reverse: bool) -> None:
+    train, held_out = (spanish_and_english(100, seed) for seed in (1, 2))
+
+    def load(pairs: list[tuple[str, str]], **changes: Any) -> None:
+        views = [Pair(*pair) for pair in (swapped(pairs) if reverse else pairs)]
+        tests = {"news": EvaluationSet(views, views)}
+        path = tmp_path / "train.tsv"
+        path.write_text(table(train), encoding="utf-8")
+        settings = {"tests": {"news": "news.tsv"}, "check_languages": True, "reverse": reverse}
+        config = configure(path=str(path), **(settings | changes))
+        load_corpus(config, cache_dir=tmp_path, tests=tests)
+
+    load(held_out)
+    load(swapped(held_out), check_languages=False)
+    sides = ("Spanish (es)", "English (en)") if reverse else ("English (en)", "Spanish (es)")
+    assert complaint(lambda: load(swapped(held_out))) == (
+        f"data.tests.news=news.tsv: the source side is {sides[0]} and the target side {sides[1]}: "
+        "exchange its columns, or name them in a first line, as in en TAB es "
+        "(data.check_languages=false skips this check)"
+    )
 
 
 def test_swapped_files_are_refused_with_the_remedy(tmp_path: Path) -> None:

@@ -145,6 +145,16 @@ def test_the_test_split_of_a_run_is_turned_or_refused_by_its_languages(tmp_path:
         read(source_language="fr")
 
 
+def test_a_run_without_its_corpus_is_named_as_test_set(tmp_path: Path) -> None:
+    run = make_run(tmp_path, configure(path=str(tmp_path / "moved.tsv"), test=10))
+    config = configure(tests={"general": str(run.path)})
+    with pytest.raises(UserError) as caught:
+        read_tests(config)
+    message = str(caught.value)
+    assert message.startswith(f"data.tests.general={run.path}: its corpus cannot be read (data.")
+    assert message.endswith("; restore it, or give a table of pairs")
+
+
 def test_a_run_is_no_test_set_of_its_own(tmp_path: Path) -> None:
     """As the link to the latest run once made it."""
     (tmp_path / "pairs.tsv").write_text(table(singles(40)))

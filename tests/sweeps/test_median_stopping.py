@@ -11,9 +11,12 @@ from nmt.runs.folder import RunFolder
 from nmt.sweeps.median_stopping import TAG, is_behind
 
 
-def make(folder: Path, name: str, *scores: float, torn: bool = False) -> RunFolder:
+def make(
+    folder: Path, name: str, *scores: float, torn: bool = False, dev: str = "one"
+) -> RunFolder:
     path = folder / name
     path.mkdir()
+    (path / "corpus.json").write_text(json.dumps({"digests": {"dev": dev}}))
     rows = [{"step": step, "train/loss": 1.0} for step in range(3)]
     rows += [{"step": step, TAG: score} for step, score in enumerate(scores)]
     text = "".join(json.dumps(row) + "\n" for row in rows) + ('{"step": 9, "dev/B' if torn else "")
@@ -43,6 +46,16 @@ def test_who_is_behind(
     own = make(tmp_path, "own", *scores)
     (tmp_path / "latest").symlink_to("own")
     assert is_behind(own, share) == behind
+
+
+def test_runs_with_another_dev_split_are_no_siblings(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        make(tmp_path, name, 50, 60, dev="another")
+    own = make(tmp_path, "own", 1, 2)
+    assert not is_behind(own, 0.5)
+    for name in ("three", "four"):
+        make(tmp_path, name, 50, 60)
+    assert is_behind(own, 0.5)
 
 
 def test_a_run_alone_is_never_behind(tmp_path: Path) -> None:
