@@ -47,6 +47,7 @@ from nmt.inference.significance import (
     Statistics,
     compare_scores,
     compare_selections,
+    correct_p_values,
     count_statistics,
 )
 from nmt.startup.quiet import quiet_start
@@ -86,6 +87,7 @@ class PairResult:
     first: SystemResult
     second: SystemResult
     tests: Mapping[str, PairedTest]  # by metric
+    p_values: dict[str, float]  # by metric, corrected for the number of compared systems
     slices: Sequence[SliceResult]
     findings: Sequence[SliceResult]
     leads: Sequence[NgramLead]
@@ -156,7 +158,7 @@ def analyze(
         reference_coverage,
         aligner.name if aligner and reference_coverage else "",
     )
-    analysis.pairs = [compare(results[0], other, data, slices) for other in results[1:]]
+    analysis.pairs = compare_with_first(results, data, slices)
     return analysis
 
 
@@ -224,21 +226,35 @@ def _measure_coverage(
         return None
 
 
+def compare_with_first(
+    results: Sequence[SystemResult], data: EvaluationData, slices: Sequence[Slice]
+) -> list[PairResult]:
+    """Compare each of the other systems with the first one."""
+    pairs = [compare(results[0], other, data, slices) for other in results[1:]]
+    for name in results[0].statistics:
+        corrected = correct_p_values([pair.tests[name].p_value for pair in pairs])
+        for pair, p_value in zip(pairs, corrected, strict=True):
+            pair.p_values[name] = p_value
+    return pairs
+
+
 def compare(
     first: SystemResult, second: SystemResult, data: EvaluationData, slices: Sequence[Slice]
 ) -> PairResult:
-    """Compare a system with the first one."""
+    """Compare a system with the first one, as the only one."""
     exchanges = Exchanges(len(data.pairs))
     statistics = first.statistics[METRIC], second.statistics[METRIC]
     slice_results = score_slices(*statistics, slices)
     models = first.system.model, second.system.model
+    tests = {
+        name: compare_scores(each, second.statistics[name], exchanges)
+        for name, each in first.statistics.items()
+    }
     return PairResult(
         first,
         second,
-        tests={
-            name: compare_scores(each, second.statistics[name], exchanges)
-            for name, each in first.statistics.items()
-        },
+        tests,
+        p_values={name: test.p_value for name, test in tests.items()},
         slices=slice_results,
         findings=choose_findings(*statistics, slice_results),
         leads=find_leads(data.references, (first.system.outputs, second.system.outputs)),

@@ -43,11 +43,11 @@ def _describe_overall(pair: PairResult) -> str:
     parts = []
     for name in (METRIC, "BLEU"):
         values = [each.statistics[name].score() for each in (pair.second, pair.first)]
-        p_value = format_p(pair.tests[name].p_value)
+        p_value = format_p(pair.p_values[name])
         parts.append(f"{name} {values[0]:.1f} against {values[1]:.1f}, {p_value}")
     scores = "; ".join(parts)
     test = pair.tests[METRIC]
-    if test.p_value > ALPHA:
+    if pair.p_values[METRIC] > ALPHA:
         begin = f"Between {second} and {first} there is {_NO_DIFFERENCE}"
     else:
         begin = f"{second} is {_comparative(test.difference)} than {first}"

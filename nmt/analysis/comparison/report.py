@@ -120,7 +120,7 @@ def _pair_as_json(pair: PairResult) -> dict[str, Any]:
     return {
         "first": pair.first.system.name,
         "second": pair.second.system.name,
-        "differences": _tests_as_json(pair.tests),
+        "differences": _tests_as_json(pair.tests, pair.p_values),
         "slices": [
             {
                 "name": each.slice.name,
@@ -133,8 +133,8 @@ def _pair_as_json(pair: PairResult) -> dict[str, Any]:
             for each in pair.slices
         ],
         "findings": [each.slice.name for each in pair.findings],
-        "noise": _tests_as_json(pair.noise),
-        "coverage": _tests_as_json(pair.coverage),
+        "noise": _tests_as_json(pair.noise, correct_tests(pair.noise)),
+        "coverage": _tests_as_json(pair.coverage, correct_tests(pair.coverage)),
         "ngrams": [each._asdict() for each in pair.leads],
         "weights": None
         if weights is None
@@ -142,8 +142,9 @@ def _pair_as_json(pair: PairResult) -> dict[str, Any]:
     }
 
 
-def _tests_as_json(tests: Mapping[str, PairedTest]) -> dict[str, Any]:
-    corrected = correct_tests(tests)
+def _tests_as_json(
+    tests: Mapping[str, PairedTest], corrected: Mapping[str, float]
+) -> dict[str, Any]:
     return {
         name: test._asdict() | {"corrected_p_value": corrected[name]}
         for name, test in tests.items()

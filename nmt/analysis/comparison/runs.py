@@ -74,13 +74,19 @@ def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
     for path in paths:
         inside = []
         if path.is_dir() and not (path / CONFIG_FILE).is_file():
-            inside = sorted(run for run in path.iterdir() if any(run.glob("checkpoints/*.npz")))
+            inside = sorted(run for run in path.iterdir() if _has_checkpoint(run))
             if not inside:
                 raise UserError(f"{path} is not a run and contains no run with a checkpoint")
         for run in inside or [path]:
             folder = RunFolder.open(run)
             folders.setdefault(folder.path, folder)  # `latest` is a link to another run
     return list(folders.values())
+
+
+def _has_checkpoint(run: Path) -> bool:
+    """Whether training has saved a checkpoint, or best weights."""
+    checkpoints = RunFolder(run).checkpoints
+    return checkpoints.best.is_file() or bool(checkpoints.steps())
 
 
 def choose_sentence(folder: RunFolder) -> str | None:

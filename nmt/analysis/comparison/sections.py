@@ -89,14 +89,17 @@ def _tabulate_scores(analysis: Analysis) -> Listing:
         for name in metrics:
             row.append(f"{result.statistics[name].score():.2f}")
             if analysis.pairs:
-                test = analysis.pairs[number - 1].tests[name] if number else None
+                pair = analysis.pairs[number - 1] if number else None
                 row += (
-                    [f"{test.difference:+.2f}", format_cell(test.p_value)] if test else ["–", "–"]
+                    [f"{pair.tests[name].difference:+.2f}", format_cell(pair.p_values[name])]
+                    if pair
+                    else ["–", "–"]
                 )
         rows.append(row)
     note = f"{len(analysis.data.pairs):,} sentences: {analysis.data.name}. TER: lower is better."
     if analysis.pairs:
-        note += " Differences from the first system, by paired approximate randomization."
+        note += " Differences from the first system, by paired approximate randomization"
+        note += ", corrected for the number of systems (Holm)." if analysis.pairs[1:] else "."
     return Listing("Scores", note, header, rows)
 
 

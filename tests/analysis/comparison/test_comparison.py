@@ -89,7 +89,9 @@ def test_a_folder_of_runs_stands_for_those_with_weights(tmp_path: Path, config: 
     runs = tmp_path / "runs"
     for name in ("1", "2", "3"):
         write_run(runs / name, config)
-    for name in ("1/checkpoints/best.npz", "3/checkpoints/step_00000010.npz"):
+    # The last one is that of weights that are not trained, before the first evaluation.
+    names = ("1/checkpoints/best.npz", "3/checkpoints/step_00000010.npz", "2/checkpoints/start.npz")
+    for name in names:
         (runs / name).parent.mkdir()
         (runs / name).touch()
     (runs / "latest").symlink_to("3")

@@ -14,19 +14,24 @@ import pytest
 from rich.console import Console
 from sample_configs import changed, configured
 
-from nmt.analysis.comparison.analysis import Analysis, SystemResult, compare
+from nmt.analysis.comparison.analysis import (
+    Analysis,
+    SystemResult,
+    compare,
+    compare_with_first,
+)
 from nmt.analysis.comparison.analysis import analyze as measure
 from nmt.analysis.comparison.coverage import Coverage
 from nmt.analysis.comparison.findings import describe_pair, describe_single
 from nmt.analysis.comparison.page import make_page, render_section
 from nmt.analysis.comparison.report import as_json, as_markdown, describe, make_title
-from nmt.analysis.comparison.sections import list_sections
+from nmt.analysis.comparison.sections import format_cell, list_sections
 from nmt.analysis.comparison.slices import TrainingWords, make_slices
 from nmt.analysis.comparison.systems import DataReader, EvaluationData, System
 from nmt.analysis.comparison.weights import compare_arrays
 from nmt.analysis.comparison.words import score_frequencies
 from nmt.data.splitting import Pair
-from nmt.inference.significance import count_statistics
+from nmt.inference.significance import correct_p_values, count_statistics
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 
 COUNT = 240
@@ -152,7 +157,7 @@ def analyze(*results: SystemResult) -> Analysis:
         DATA.references, [result.system.outputs for result in results], WORDS.target
     )
     analysis = Analysis(DATA, SLICES, results, frequencies, None, "")
-    analysis.pairs = [compare(results[0], other, DATA, SLICES) for other in results[1:]]
+    analysis.pairs = compare_with_first(results, DATA, SLICES)
     return analysis
 
 
@@ -203,6 +208,15 @@ def test_three_systems_are_compared_with_the_first() -> None:
     assert float(scores.rows[2][2]) == pytest.approx(
         analysis.pairs[1].tests["BLEU"].difference, abs=0.01
     )
+    assert "corrected for the number of systems (Holm)" in scores.note
+    p_values = [pair.tests["BLEU"].p_value for pair in analysis.pairs]
+    corrected = [pair.p_values["BLEU"] for pair in analysis.pairs]
+    assert corrected == correct_p_values(p_values) != p_values
+    assert [row[3] for row in scores.rows] == ["–", *map(format_cell, corrected)]
+    stored = [pair["differences"]["BLEU"] for pair in as_json(analysis)["compared"]]
+    assert [each["corrected_p_value"] for each in stored] == corrected
+    analysis.pairs[1].p_values["chrF2++"] = 0.2
+    assert describe_pair(analysis.pairs[1])[0].startswith("Between c and a there is no significant")
 
 
 def test_recipes_are_below_the_scores(tmp_path: Path) -> None:
