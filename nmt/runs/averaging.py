@@ -61,8 +61,9 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
     means = {f"model/{name}": (s / len(origins)).astype(np.float32) for name, s in total.items()}
     tokenizer_file = find_tokenizer_file(first.path)
     assert tokenizer_file is not None, "the tokenizer was loaded"
-    names = [CONFIG_FILE, CORPUS_FILE, tokenizer_file.name]
-    names += [name for name in (COMPONENTS_FILE, WORDS_FILE) if (first.path / name).is_file()]
+    names = [CONFIG_FILE, tokenizer_file.name]
+    optional = (CORPUS_FILE, COMPONENTS_FILE, WORDS_FILE)
+    names += [name for name in optional if (first.path / name).is_file()]
     return _write_run(first, names, output, means, {"mean_of": list(map(str, origins))})
 
 

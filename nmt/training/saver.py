@@ -88,6 +88,8 @@ class Saver:
         session = self._session
         if not session.process_group.is_main_process:
             return
+        for path in session.folder.path.glob("evaluation_test*.json"):
+            path.unlink()  # of other weights; a complete run is scored again
         with session.train_step.use_averages():
             weights = session.model.trained_weights()
             arrays = {f"model/{name}": np.asarray(weight) for name, weight in weights.items()}

@@ -138,6 +138,8 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
     changed = config.replace("remat: false", "remat: true").partition("\n")[2]
     (recomputing / "config.yaml").write_text(changed, encoding="utf-8")
     assert average([tiny_run, recomputing], tmp_path / "same").path.is_dir()
+    (recomputing / "corpus.json").unlink()  # a run that only translates may lack it
+    assert not (average([recomputing, tiny_run], tmp_path / "bare").path / "corpus.json").exists()
     with pytest.raises(UserError, match="needs two or more"):
         average(origins[:1], tmp_path / "other")
 

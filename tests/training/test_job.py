@@ -30,6 +30,7 @@ from nmt.training.callbacks import Callback
 from nmt.training.guard import DUMP_NAME
 from nmt.training.job import Run, train
 from nmt.training.loop import Trainer
+from nmt.training.saver import Saver
 from nmt.training.session import Session
 
 if TYPE_CHECKING:
@@ -91,6 +92,25 @@ def test_training_does_not_reseed_the_caller(kept: Workshop) -> None:
         kept.train("training.max_steps=1", "name=drawn")
         states.append((random.random(), float(np.random.random())))  # noqa: NPY002
     assert states[0] != states[1]
+
+
+def test_a_sweep_is_not_one_run() -> None:
+    with pytest.raises(UserError, match="this experiment is a sweep of several runs"):
+        nmt.fit(["experiment=compare_norms"])
+
+
+def test_scores_do_not_stay_when_the_best_weights_change(kept: Workshop) -> None:
+    class SavesBest(Callback):
+        def on_start(self, session: Session) -> None:
+            Saver(session).save_best()
+            raise UserError("stopped")
+
+    run = kept.train(*FEW)
+    assert run.scores
+    with pytest.raises(UserError, match="stopped"):
+        kept.train(f"training.resume={run.path}", callbacks=[SavesBest()])
+    assert not run.scores
+    assert kept.train(f"training.resume={run.path}").scores
 
 
 def test_a_run_that_is_refused_leaves_nothing(kept: Workshop) -> None:
