@@ -228,4 +228,7 @@ def git(*arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError as error:  # the command has printed why
+        sys.exit(error.returncode)

@@ -28,7 +28,8 @@ find_python() {
       return
     fi
   done
-  echo "setup: no Python 3.11, 3.12 or 3.13 with venv was found; install one or name it in NMT_PYTHON" >&2
+  echo "setup: none of ${candidates[*]} is Python 3.11, 3.12 or 3.13 with venv: install one (on Debian" \
+    "and Ubuntu with its venv, such as python3.12-venv), or name it in NMT_PYTHON" >&2
   exit 2
 }
 
@@ -61,6 +62,7 @@ if ! has_environment; then
   "$python" -m venv "$venv"
 fi
 echo "setup: installing the locked packages (2.8 GB on disk, 7 to 8 GB with those for GPUs; minutes the first time)" >&2
+echo "unfinished $root" >"$stamp" # until all packages are those of the lock files
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
   --require-hashes "${locks[@]/#/--requirement=}"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \

@@ -27,14 +27,25 @@ def is_command() -> bool:
 
 def end_on_interrupts() -> None:
     """Make Ctrl-C end this process, whatever it interrupts: an import, or garbage collection."""
-    sys.excepthook = _hide_interrupt
+    sys.excepthook = _print_uncaught
     sys.unraisablehook = _repeat_interrupt
 
 
-def _hide_interrupt(
+def _print_uncaught(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print an uncaught exception, unless Ctrl-C raised it; Python then ends with its status."""
+    """Print an uncaught exception, unless Ctrl-C raised it; Python then ends with its status.
+
+    A missing package is the user's error: another interpreter, or an older environment.
+    """
+    if isinstance(error, ModuleNotFoundError) and (error.name or "nmt").split(".")[0] != "nmt":
+        remedy = "source .venv/bin/activate, or run bash scripts/setup.sh"
+        print(
+            f"error: {sys.executable} has no package {error.name}: {remedy}",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(2)
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
 

@@ -81,6 +81,41 @@ def test_a_job_of_slurm_is_told_to_stop_and_goes_on(tmp_path: Path) -> None:
     assert len(list((tmp_path / "runs" / f"slurm_{port}").glob("2*"))) == 1
 
 
+@pytest.mark.parametrize(
+    ("nodes", "devices", "arguments", "runs"),
+    [
+        ("4", "multiworker", [], "runs/slurm_7"),
+        ("1", "auto", ["runs_dir=scratch/mine"], "scratch/mine/slurm_7"),
+    ],
+)
+def test_a_job_of_slurm_is_resumed_where_its_runs_are(
+    tmp_path: Path, nodes: str, devices: str, arguments: list[str], runs: str
+) -> None:
+    (tmp_path / "srun").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "srun").chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NUM_NODES": nodes,
+        "SLURM_CPUS_PER_TASK": "16",
+    }
+
+    def submit() -> list[str]:
+        command = ["bash", str(LAUNCH / "slurm.sh"), "size=xl", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        options, _, overrides = done.stdout.partition("nmt.train\n")
+        assert "--cpus-per-task=16" in options.splitlines()
+        return overrides.splitlines()
+
+    always = [f"training.devices={devices}", f"runs_dir={runs}"]
+    assert submit() == ["size=xl", *arguments, *always]
+    checkpoint = tmp_path / runs / "latest" / "checkpoints" / "step_00000001.npz"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    assert submit() == ["training.resume=latest", *always]
+
+
 def test_what_a_job_set_tells_its_pods(tmp_path: Path) -> None:
     """The shell command sets a valid TF_CONFIG, and the counts of workers agree."""
     [manifest] = yaml.safe_load_all((LAUNCH / "jobset.yaml").read_text())

@@ -75,6 +75,14 @@ def test_other_errors_are_printed(tmp_path: Path) -> None:
     assert ended.stderr.endswith("KeyError: 'a bug'\n")
 
 
+def test_a_missing_package_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text("import not_installed.part", encoding="utf-8")
+    ended = run("-m", "nmt.translate", folder=tmp_path)
+    assert ended.returncode == 2
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"error: {sys.executable} has no package not_installed: source .venv")
+
+
 def test_the_library_leaves_hooks_alone(tmp_path: Path) -> None:
     program = (
         "import sys, nmt\n"
