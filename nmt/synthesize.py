@@ -43,8 +43,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m nmt.synthesize",
         description="Translate text by a run, filter the pairs, and write them as a table to "
-        "train on: data.sources.NAME.kind=files data.sources.NAME.path=OUTPUT. Rejected pairs and "
-        "a record of their origin are written beside it.",
+        "train on: data.sources.NAME.kind=files data.sources.NAME.path=OUTPUT "
+        "data.sources.NAME.split=train. Rejected pairs and a record of their origin are written "
+        "beside it.",
     )
     parser.add_argument(
         "--kind",
