@@ -33,6 +33,7 @@ def run(composed: DictConfig, overrides: Sequence[str], console: Console) -> Non
     """Prepare the configured corpus, and print a summary."""
     from dataclasses import replace
 
+    from nmt.data.language_check import check_test_sets
     from nmt.data.prepared import load_prepared
     from nmt.preparing.prepare import prepare
     from nmt.runs.corpus import read_tests
@@ -42,7 +43,9 @@ def run(composed: DictConfig, overrides: Sequence[str], console: Console) -> Non
     check_held_out(config.data, overrides)
     folder = make_folder(Path(config.output).expanduser())
     with lock_run(folder):
-        manifest = prepare(config, read_tests(config.data, console.print), console)
+        tests = read_tests(config.data, console.print)
+        check_test_sets(config.data, tests)
+        manifest = prepare(config, tests, console)
     corpus = load_prepared(replace(config.data, prepared=str(folder)))
     console.print(rejection_table(corpus))
     tokens = sum(shard["tokens"] for shard in manifest["shards"])

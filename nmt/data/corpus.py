@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from nmt.config.sources import PATTERNS, RUN, list_paths, resolve_same_sources
 from nmt.data.corpus_filter import CorpusFilter
 from nmt.data.embedded import read_patterns
-from nmt.data.language_check import check_test_set
 from nmt.data.mixture import (
     Contexts,
     Groups,
@@ -116,8 +115,6 @@ def load_corpus(
     with open_rejected_file(config, rejected_file) as file:
         reject = partial(write_rejected, file) if file else lambda reason, line: None
         checks = config.check_languages and not read_only
-        for name, test in tests.items() if checks else ():
-            check_test_set(config, name, test.pairs)
         corpus_filter = CorpusFilter(
             config, log, reject, has_tests=bool(tests), checks_languages=checks
         )

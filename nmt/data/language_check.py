@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +23,13 @@ from nmt.data.languages import (
 )
 from nmt.data.opening import find_format
 from nmt.data.reading import Row, parse_row
-from nmt.data.splitting import DEV, TEST, Pair, sample_evenly
+from nmt.data.splitting import DEV, TEST, sample_evenly
 from nmt.errors import UserError
 from nmt.text.cleaning import clean_text
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig
+    from nmt.data.corpus import EvaluationSet
 
 SAMPLED = 200  # lines of a source, at even intervals
 # Lines are identified in passages, as many are too short: neighbouring ones are joined.
@@ -88,27 +89,23 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         raise UserError(f"{which}: {faults}: {remedy} {_SKIP}")
 
 
-def check_test_set(config: DataConfig, name: str, pairs: Sequence[Pair]) -> None:
-    """Check that the sides of a set of ``data.tests`` are not swapped, as far as its pairs tell.
-
-    Args:
-        config: the ``data`` group.
-        name: of the set.
-        pairs: as the model sees them.
+def check_test_sets(config: DataConfig, tests: Mapping[str, EvaluationSet]) -> None:
+    """Check that the sides of ``data.tests`` are not swapped, unless ``config`` skips that.
 
     Raises:
-        UserError: they are swapped.
+        UserError: those of one are.
     """
     expected = tuple(map(find_code, config.languages))
-    if are_similar(*expected):
+    if not config.check_languages or are_similar(*expected):
         return
-    if find_languages(sample_evenly(pairs, SAMPLED)) == expected[::-1]:
-        source, target = map(describe_language, expected[::-1])
-        raise UserError(
-            f"data.tests.{name}={config.tests[name]}: the source side is {source} and the target "
-            f"side {target}: exchange its columns, or name them in a first line, as in "
-            f"{config.target_language} TAB {config.source_language} {_SKIP}"
-        )
+    for name, test in tests.items():
+        if find_languages(sample_evenly(test.pairs, SAMPLED)) == expected[::-1]:
+            source, target = map(describe_language, expected[::-1])
+            raise UserError(
+                f"data.tests.{name}={config.tests[name]}: the source side is {source} and the "
+                f"target side {target}: exchange its columns, or name them in a first line, as in "
+                f"{config.target_language} TAB {config.source_language} {_SKIP}"
+            )
 
 
 def sample_sides(rows: Sequence[Row]) -> list[tuple[str, str]]:

@@ -58,7 +58,9 @@ FORMATS = {
     "markdown": Format("markdown", (".md", ".markdown")),
     "subtitles": Format("subtitles", (".srt", ".vtt")),
     "po": Format("po", (".po", ".pot")),
-    "xliff": Format("xliff", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".txlf", ".tmx")),
+    "xliff": Format(
+        "xliff", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".txlf", ".tmx")
+    ),
     "office": Format("office", (".docx", ".docm", ".odt")),
     "catalog": Format("catalog", (".json", ".arb", ".yaml", ".yml")),
     "table": Format("table", (".csv", ".tsv")),
@@ -73,9 +75,10 @@ NAMES = (LINES, *FORMATS)
 
 # Of documents in none of these formats: as lines of text, they would be damaged.
 UNKNOWN_EXTENSIONS = frozenset(
-    """.adoc .ass .dita .doc .dtd .epub .fodt .ini .json5 .jsonc .jsonl .jsx .mdx .ndjson .pdf .php
-    .plist .pptx .properties .resw .resx .rst .rtf .sbv .smi .ssa .strings .stringsdict .svg .tbx
-    .tex .toml .ts .tsx .ttml .vue .xcstrings .xlsx .xml .xtb""".split()
+    """.adoc .ass .c .cpp .css .dita .doc .dtd .eml .epub .erb .fodt .ftl .hbs .ics .ini .ipynb
+    .java .js .json5 .jsonc .jsonl .jsx .lrc .mbox .mdx .mhtml .ndjson .org .pdf .php .plist .pptx
+    .properties .py .qmd .resw .resx .rmd .rst .rtf .sbv .sh .smi .sql .ssa .strings .stringsdict
+    .svelte .svg .tbx .tex .toml .ts .tsx .ttml .twig .vue .xcstrings .xlsx .xml .xtb""".split()
 )
 
 

@@ -1,12 +1,13 @@
 """Markdown: CommonMark with extensions.
 
 They are tables, strikethrough, marked and inserted text, subscripts, superscripts, footnotes, math,
-front matter, admonitions of MkDocs and links of wikis.
+front matter, admonitions of MkDocs and Docusaurus, imports and exports of MDX, keys (++ctrl+c++)
+and links of wikis.
 
 A document filled with its own texts is the same bytes. A paragraph that changes is written on one
 line, or one for each hard line break; character references in it become characters, markers of
 emphasis that the new text would make unreadable become HTML tags, and emphasis that got no word is
-left out. Links to plain headings of the document follow these. Code, math, HTML blocks, titles of
+left out. Links to headings of the document follow these. Code, math, HTML blocks, titles of
 links, definitions, and texts of images that have elements or refer to a definition stay.
 """
 
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -30,14 +32,14 @@ _FRONT = re.compile(
     r"\ufeff?(?:(---|\+\+\+)[ \t]*\n(?![ \t]*\n)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z))?"
 )
 _LINE_END = re.compile(r"\r\n?|\n")
-# What begins a task, a footnote, the definition of a word or an abbreviation, a callout.
-_MARKER = re.compile(
-    rf"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*\n?|{ABBREVIATED}|:[ \t]+|\[!\w+\][+-]?[ \t]+"
-)
+# What begins a task, a footnote, the definition of a word or an abbreviation.
+_MARKER = re.compile(rf"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*\n?|{ABBREVIATED}|:[ \t]+")
 # Of a link to a heading of the same document.
 _ANCHOR = re.compile(r"(?<=^\]\(#)[^)\s]+")
 _NO_ANCHOR = re.compile(r"[^\w\- ]")  # what anchors lack of their headings
 _HEADING = "# "  # begins one
+_GIVEN_ANCHOR = re.compile(r"\{[^{}]*#")  # {#anchor} at a heading
+_SHOWN = frozenset(("text", "code_inline", "kept"))  # items whose text anchors have
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -50,6 +52,17 @@ class _Passage(NamedTuple):
     indent: str = ""  # what further lines begin with
     marker: str | None = ""  # what it can be parsed with on its own; None: it is inside of a line
     is_cell: bool = False
+    is_heading: bool = False
+
+
+class _FilledPassage(NamedTuple):
+    """A passage, and its translation."""
+
+    passage: _Passage
+    before: list[Element]
+    elements: list[Element]  # with the translated texts of images
+    unchanged: MarkedText  # the translation that equals the source
+    translation: MarkedText
 
 
 class MarkdownDocument(Document):
@@ -80,9 +93,8 @@ class MarkdownDocument(Document):
             text = reader.read()
             texts = [text] if has_letters(text.text) else []
             texts += [mark_plain(element.alt) for element in reader.elements if element.alt]
-            if texts:
-                segments += texts
-                self._passages.append((passage, reader.elements, text))
+            segments += texts
+            self._passages.append((passage, reader.elements, text))
         return segments
 
     def _find_passages(self) -> Iterator[_Passage]:
@@ -94,6 +106,7 @@ class MarkdownDocument(Document):
             if token.type != "inline":
                 continue
             begins = [begin + offset for begin in token.meta["begins"]]
+            is_heading = before.type == "heading_open"
             if before.type in ("th_open", "td_open"):
                 if begins[0] != row:
                     row = begins[0]
@@ -104,10 +117,11 @@ class MarkdownDocument(Document):
             elif before.type == "title_open" or before.markup.startswith("#"):
                 end = self._find_line_end(begins[0])
                 begin = self._source.rfind(token.content, begins[0], end)
-                marker = _HEADING if before.type == "heading_open" else None
-                yield _Passage(begin, begin + len(token.content), token.content, marker=marker)
+                end = begin + len(token.content)
+                marker = _HEADING if is_heading else None
+                yield _Passage(begin, end, token.content, marker=marker, is_heading=is_heading)
             else:
-                yield self._join(begins)
+                yield self._join(begins)._replace(is_heading=is_heading)
 
     def _find_line_end(self, begin: int) -> int:
         end = self._source.find("\n", begin)
@@ -159,17 +173,27 @@ class MarkdownDocument(Document):
                 else element
                 for element in before
             ]
-            filled.append((passage, before, elements, unchanged, translation))
-        anchors = {
-            to_anchor(unchanged.text): to_anchor(translation.text)
-            for passage, before, _, unchanged, translation in reversed(filled)  # the first wins
-            if passage.marker == _HEADING and not before and translation != unchanged
-        }
+            filled.append(_FilledPassage(passage, before, elements, unchanged, translation))
+        anchors = self._map_anchors(each for each in filled if each.passage.is_heading)
         for passage, before, elements, unchanged, translation in filled:
             elements = [_move_anchor(element, anchors) for element in elements]
             if translation != unchanged or elements != before:
                 begin, end = self._find_original(passage.begin), self._find_original(passage.end)
                 yield begin, end, self._write(passage, elements, translation)
+
+    def _map_anchors(self, headings: Iterable[_FilledPassage]) -> dict[str, str]:
+        """Return new anchors of headings by their old ones, as GitHub makes and numbers them."""
+        anchors: dict[str, str] = {}
+        old_counts, new_counts = Counter[str](), Counter[str]()
+        for passage, _, elements, unchanged, translation in headings:
+            if any(_GIVEN_ANCHOR.match(element.begin) for element in elements):
+                continue
+            old = describe(self._parser.parse_inline(passage.content), passage.content)
+            new = old
+            if translation != unchanged:
+                _, new = Writer(elements, "source", is_escaped=False).write(translation)
+            anchors.setdefault(_make_anchor(old, old_counts), _make_anchor(new, new_counts))
+        return {old: new for old, new in anchors.items() if old != new}
 
     def _find_original(self, at: int) -> int:
         return at + bisect_left(self._returns, at)
@@ -200,9 +224,13 @@ class MarkdownDocument(Document):
         return describe(self._parser.parse_inline(source), source) == items
 
 
-def to_anchor(heading: str) -> str:
-    """Return the anchor of a heading without elements, as GitHub makes it."""
-    return _NO_ANCHOR.sub("", heading.lower()).replace(" ", "-")
+def _make_anchor(heading: list[Item], counts: Counter[str]) -> str:
+    """Return the anchor of a heading; repeated ones are counted, and get numbers."""
+    text = "".join(value for kind, value in heading if kind in _SHOWN)
+    anchor = _NO_ANCHOR.sub("", text.lower()).replace(" ", "-")
+    counts[anchor] += 1
+    repeated = counts[anchor] - 1
+    return f"{anchor}-{repeated}" if repeated else anchor
 
 
 def _move_anchor(element: Element, anchors: Mapping[str, str]) -> Element:

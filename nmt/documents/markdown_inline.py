@@ -37,7 +37,8 @@ _SPECIAL = re.compile(
 )
 _SPECIAL_AT_BEGIN = re.compile(r"^(\d{1,9}(?=[.)])|(?=[-#+=>:|]))")
 _SPECIAL_IN_ALT = re.compile(r"[\\`\[\]$*_~{^]|=(?==)|\+(?=\+)|<|&(?=[#\w])")
-_CLASH = re.compile(r"``|\$[$\d]|\]\[")  # code, math and references are not read side by side
+# Code, math, references and keys are not read side by side.
+_CLASH = re.compile(r"``|\$[$\d]|\]\[|\+\+")
 
 
 class Element(NamedTuple):

@@ -37,15 +37,30 @@ _ADMONITION = re.compile(
     r"""(?:[ \t]+"(?P<title>.*)")?"""
 )
 _ADMONITION_INDENT = 4
+# The first line of a callout or container: [!NOTE] Title, :::tip[Title], ::: tip Title, and
+# /// tip | Title. A title has no attributes.
+_TITLED = re.compile(
+    r"\[!\w+\][+-]?[ \t]+(\S.*)|:{3,}[ \t]*[\w-]+(?:\[(.+)\]|[ \t]++((?:[^{}:=]|:(?= ))++))"
+    r"|/{3,}[ \t]*(?!html\b|[\w-]*caption\b)[\w-]+[ \t]*\|[ \t]*(.+)"
+)
+# A line of MDX that imports or exports names; without a path, it goes on up to a blank line.
+_MODULE = re.compile(
+    r"""import\s++(?:[^'"]+\sfrom\s++)?(?P<path>'[^']+'|"[^"]+");?(?:\s*//.*)?"""
+    r"|import\s++(?:\w+,\s*)?\{[\w\s,]*"
+    r"|export\s+(?:(?:const|let|var|function|async|class|default)\s|[{*]).*"
+)
 # What begins no paragraph of a footnote.
 _BLOCK = re.compile(r"(?:[-+*]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[>|<]|```|~~~")
-_CALLOUT = re.compile(r"\[!\w+\][+-]?[ \t]+\S")  # with a title
 _EXTENSION = re.compile(
     r"""(?P<empty>\[\^[^\[\]\s]+\]|(?<!\{)\{\ ?(?:[#.:]|[\w-]+=)[^{}]*\}(?!\})
         # [^1], {#id .class}, {width=9}
         |\^[+−-]?\d+\^)  # ^2^
     |(?P<kept>\\\([^=^_{}\\+<>\n]*(?!\\[()])[=^_{}\\+<>](?:(?!\\[()])[^\n])*\\\)  # \(x^2\)
-        |\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
+        |\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d)
+        |(?<!\+)\+\+(?:[a-z0-9-]+(?:\+[a-z0-9-]+)+  # ++ctrl+c++, ++enter++
+        |f\d\d?|enter|return|tab|esc(?:ape)?|space|backspace|del(?:ete)?|insert|ctrl|control|alt
+        |shift|cmd|command|meta|win(?:dows)?|home|end|page-(?:up|down)|caps-lock|print-screen
+        |(?:arrow-)?(?:up|down|left|right))\+\+(?!\+))""",
     re.VERBOSE | re.DOTALL,
 )
 # ==marked==, ++inserted++, H~2~O, 1^er^
@@ -81,11 +96,11 @@ class MarkdownParser:
             ("math", _skip_math),
             ("kept_line", _skip_kept_line),
             ("admonition", _read_admonition),
-            ("callout", _read_callout),
             ("definition", _end_before_definition),
         ):
             interrupted = ["paragraph", "reference", "blockquote", "list"]
             blocks.before("fence", name, block_rule, {"alt": interrupted})
+        blocks.before("fence", "module", _skip_module)
         blocks.at("reference", _read_reference)
         blocks.at("code", _read_code)
         for name, rule in (
@@ -180,21 +195,25 @@ def _get_line(state: StateBlock, line: int) -> str:
 
 
 def _skip_kept_line(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
-    if state.is_code_block(begin) or not _KEPT_LINE.fullmatch(_get_line(state, begin)):
+    """Skip a line between texts; of the first one of a callout or container, read the title."""
+    line = _get_line(state, begin)
+    titled = _TITLED.fullmatch(line)
+    if state.is_code_block(begin) or not (titled or _KEPT_LINE.fullmatch(line)):
         return False
     if not silent:
         state.line = begin + 1
+        if titled:
+            _push_title(state, begin, titled[titled.lastindex or 0])
     return True
 
 
-def _read_callout(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
-    """Read the title of a callout, a paragraph of one line."""
-    text = _get_line(state, begin)
-    if state.is_code_block(begin) or not _CALLOUT.match(text):
+def _skip_module(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Skip an import or export of MDX, which begins a block at the left margin."""
+    match = _MODULE.fullmatch(_get_line(state, begin))
+    if match is None or state.level or state.sCount[begin]:
         return False
-    if not silent:
-        state.line = begin + 1
-        _push_line(state, begin, text, "paragraph", "p")
+    blank_lines = filter(state.isEmpty, range(begin + 1, end))
+    state.line = begin + 1 if match["path"] else next(blank_lines, end)
     return True
 
 
@@ -207,7 +226,7 @@ def _read_admonition(state: StateBlock, begin: int, end: int, silent: bool) -> b
         return True
     state.push("admonition_open", "", 1)
     if match["title"]:
-        _push_line(state, begin, match["title"].strip(), "title", "")
+        _push_title(state, begin, match["title"])
     outer = state.blkIndent, state.lineMax
     state.blkIndent += _ADMONITION_INDENT
     lines = takewhile(
@@ -223,12 +242,12 @@ def _read_admonition(state: StateBlock, begin: int, end: int, silent: bool) -> b
     return True
 
 
-def _push_line(state: StateBlock, line: int, text: str, kind: str, tag: str) -> None:
-    """Add the tokens of a text of one line."""
-    state.push(f"{kind}_open", tag, 1)
+def _push_title(state: StateBlock, line: int, title: str) -> None:
+    """Add the tokens of a text at the end of a line."""
+    state.push("title_open", "", 1)
     inline = state.push("inline", "", 0)
-    inline.content, inline.map, inline.children = text, [line, line + 1], []
-    state.push(f"{kind}_close", tag, -1)
+    inline.content, inline.map, inline.children = title.strip(), [line, line + 1], []
+    state.push("title_close", "", -1)
 
 
 def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
+from nmt.text.columns import GAP, find_gaps
 from nmt.text.marked import MarkedText, mark_plain, splice
 from nmt.text.scripts import WIDE, join_lines
 
@@ -15,7 +17,8 @@ _LINE_END = re.compile(r"\r\n?|\n")
 # White space, and the signs of a quotation in an e-mail.
 _INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
 # A line of nothing but such signs separates; "-- " is the one before a signature.
-_RULE = re.compile(r"[-–—=_~*#+.]{2,}|\|[-:| ]+\|")
+_SIGNS = "[-–—=_~*#+.]{2,}"
+_RULE = re.compile(rf"{_SIGNS}(?:\s+{_SIGNS})*|\|[-:| ]+\|")
 # What begins an item of a list, or a line of a dialogue.
 _MARK = re.compile(
     r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
@@ -23,7 +26,8 @@ _MARK = re.compile(
 _WIDE_SIGN = re.compile(f"[{WIDE}]")  # each takes two columns
 # Two count as a word: no line begins with a mark, or with some of the letters.
 _FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{WIDE}]{{1,2}}[^\w\s]*|[^\s{WIDE}]*)")
-_SPACES = re.compile(r"\s+")  # a tab stays: it separates columns
+_SPACES = re.compile(r"\s+")
+_GAP = re.compile(rf"[ \u00a0]{{{GAP},}}")  # between columns; it means nothing in lines that wrap
 _NARROWEST = 40  # columns: text is wrapped at this width or a larger one
 
 
@@ -39,7 +43,9 @@ class TextDocument(Document):
         first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
         joined = join_lines(line.strip() for line in lines)
-        return mark_plain(_SPACES.sub(lambda match: "\t" * match[0].count("\t") or " ", joined))
+        return mark_plain(
+            _SPACES.sub(lambda match: _shorten(match[0], keeps_gap=not others), joined)
+        )
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the text with other paragraphs: see `Document.fill`."""
@@ -52,24 +58,37 @@ class TextDocument(Document):
         return splice(self._text, changes).encode(self._encoding)
 
 
+def _shorten(space: str, *, keeps_gap: bool) -> str:
+    """Return the tabs of white space, which separate columns, or one space; a gap may stay."""
+    if keeps_gap and _GAP.fullmatch(space):
+        return space
+    return "\t" * space.count("\t") or " "
+
+
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
     """Yield the characters [begin, end) of paragraphs, without white space around them.
 
     A line that ends although the next word had room ends a paragraph, too, if a new one may begin
-    there: the lines of an address, of the head of an e-mail or of a recipe.
+    there: the lines of an address, of the head of an e-mail or of a recipe. Each row of a table is
+    a paragraph.
     """
     for line_begin, begin, end in _find_blocks(text):
         lines = [match.span() for match in _LINE.finditer(text, line_begin, end) if match[0]]
         contents = [text[first:last].rstrip() for first, last in lines]
         wrapped = filter(_can_wrap, contents)
         width = max([_NARROWEST, *map(_measure_width, wrapped)])
+        are_rows = [bool(find_gaps(line[_measure_indent(line) :])) for line in contents]
+        is_table = sum(are_rows) > 1  # one such line may be justified text
         start = begin
-        for line, following, (first, _) in zip(contents, contents[1:], lines[1:], strict=False):
+        for (line, following), rows, (first, _) in zip(
+            pairwise(contents), pairwise(are_rows), lines[1:], strict=True
+        ):
             indent = _measure_indent(following)
             word = _FIRST_WORD.match(following, indent)
             longer = join_lines((line, word[0])) if word else line
             has_room = _measure_width(longer) <= width
-            if has_room and not following[indent].islower():
+            is_end = has_room and not following[indent].islower()
+            if is_end or (is_table and any(rows)):
                 yield start, start + len(text[start:first].rstrip())
                 start = first + indent
         yield start, end

@@ -137,7 +137,7 @@ def translate_lines(
     chunks = group_lines(texts, chunk_size)
     for translations in translator.stream(chunks, request or SearchRequest()):
         for best, *_ in translations:
-            translated.append(f"{join_lines(best.text)}\n")
+            translated.append(f"{join_lines(best.text, keeps_tabs=True)}\n")
             _add(report, best, is_unaligned=False)
         advance(len(translated), len(lines))
     return "".join(translated).encode(), report

@@ -16,9 +16,11 @@ from nmt.data.bilingual import LINE_BREAKS
 from nmt.data.languages import are_variants, covers_tag
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.xml import (
+    Edit,
     Edits,
     Element,
     XmlText,
+    find_indent,
     get_attribute,
     local_name,
     set_attribute,
@@ -107,7 +109,7 @@ class _BilingualDocument(Document):
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the document with translations: see `Document.fill`."""
-        edits: list[tuple[int, int, str]] = []
+        edits: list[Edit] = []
         filled: list[_Unit] = []
         done = 0
         for unit in self._units:
@@ -122,17 +124,17 @@ class _BilingualDocument(Document):
         if filled and self._options.target_language != "und":
             edits += self._name_language(filled)
         edited = Edits(self._document.text)
-        for edit in sorted(edits, reverse=True):
+        for edit in sorted(set(edits), reverse=True):  # sentences may share a target
             edited.replace(*edit)
         return self._document.encode(edited.finish())
 
     def _find_units(self) -> Iterator[_Unit]:
         raise NotImplementedError
 
-    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
+    def _fill_unit(self, unit: _Unit, content: str) -> list[Edit]:
         raise NotImplementedError
 
-    def _name_language(self, filled: list[_Unit]) -> list[tuple[int, int, str]]:
+    def _name_language(self, filled: list[_Unit]) -> list[Edit]:
         """Return edits that write the target language; a tag that says more of it stays."""
         return []
 
@@ -196,33 +198,26 @@ class _BilingualDocument(Document):
         )
         return Inline(Role.KEPT if is_protected else _ROLES.get(name, Role.KEPT))
 
-    def _edit_tag(self, element: Element, name: str, value: str) -> tuple[int, int, str]:
-        """Return the edit of a start tag that sets an attribute."""
-        begin, content, *_ = self._document.spans[element]
-        return begin, content, set_attribute(self._document.text[begin:content], name, value)
-
-    def _edit_language(self, element: Element, name: str) -> list[tuple[int, int, str]]:
+    def _edit_language(self, element: Element, name: str) -> list[Edit]:
         """Return the edit that writes the target language."""
         language = self._options.target_language
         if covers_tag(language, get_attribute(element, name)):
             return []
-        return [self._edit_tag(element, name, language)]
+        return [self._document.edit_tag(element, name, language)]
 
-    def _place_target(self, unit: _Unit, content: str, state: str) -> tuple[int, int, str]:
+    def _place_target(self, unit: _Unit, content: str, **attributes: str) -> Edit:
         """Return the edit that writes a translation into its element, or into a new one."""
-        text, spans = self._document.text, self._document.spans
-        named = unit.source if unit.target is None else unit.target
-        prefix = f"{named.prefix}:" if named.prefix else ""
         if unit.target is not None:
-            begin, after_tag, _, end = spans[unit.target]
-            tag = _open_tag(text[begin:after_tag])
-        else:
-            source = self._find(unit.source.getparent(), "source")
-            begin = end = spans[unit.source].end
-            tag = f"{_find_indent(text, spans[source].begin)}<{prefix}target>"
-        if state:
-            tag = set_attribute(tag, "state", state)
-        return begin, end, f"{tag}{content}</{prefix}target>"
+            return self._document.edit_content(unit.target, content, **attributes)
+        text, spans = self._document.text, self._document.spans
+        prefix = f"{unit.source.prefix}:" if unit.source.prefix else ""
+        source = self._find(unit.source.getparent(), "source")
+        end = spans[unit.source].end
+        tag = f"<{prefix}target>"
+        for name, value in attributes.items():
+            tag = set_attribute(tag, name, value)
+        indent = find_indent(text, spans[source].begin)
+        return end, end, f"{indent}{tag}{content}</{prefix}target>"
 
 
 class _Xliff1(_BilingualDocument):
@@ -233,24 +228,35 @@ class _Xliff1(_BilingualDocument):
             source, target = self._find(unit, "source"), self._find(unit, "target")
             if (
                 source is None
-                or self._is_translated(source, target, target)
                 or get_attribute(unit, "approved") == "yes"
                 or self._inherit(unit, "translate") == "no"
             ):
                 continue
             # The sentences of a text that is cut already keep their frames.
             cut = self._find(unit, "seg-source")
-            sentences = []
-            if cut is not None:
-                walker = etree.iterwalk(cut, ("start",), self._qualify("mrk"))
-                for _, mark in walker:
-                    if get_attribute(mark, "mtype") == "seg":
-                        sentences.append(mark)
-                        walker.skip_subtree()
-            if sentences:
+            sentences = self._find_sentences(cut)
+            if self._is_translated(source, target, target):
+                targets = self._find_sentences(target)
+                by_number = {get_attribute(each, "mid"): each for each in targets}
+                for sentence in sentences:
+                    empty = by_number.pop(get_attribute(sentence, "mid"), None)
+                    if empty is not None and not self._has_content(empty):
+                        yield self._make_unit(sentence, [sentence], empty)
+            elif sentences:
                 yield self._make_unit(cut, sentences, target)
             else:
                 yield self._make_unit(source, [source], target)
+
+    def _find_sentences(self, text: Element | None) -> list[Element]:
+        """Return the sentences of a text that is cut."""
+        sentences = []
+        if text is not None:
+            walker = etree.iterwalk(text, ("start",), self._qualify("mrk"))
+            for _, mark in walker:
+                if get_attribute(mark, "mtype") == "seg":
+                    sentences.append(mark)
+                    walker.skip_subtree()
+        return sentences
 
     def _is_translated(self, source: Element, target: Element | None, stated: Element) -> bool:
         """Whether a target is a translation: not empty, and no copy that waits for one.
@@ -265,10 +271,18 @@ class _Xliff1(_BilingualDocument):
         text, original = ("".join(each.itertext()).split() for each in (target, source))
         return text != original or get_attribute(stated, "state") not in _UNTRANSLATED
 
-    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
-        return [self._place_target(unit, content, "needs-review-translation")]
+    def _fill_unit(self, unit: _Unit, content: str) -> list[Edit]:
+        state = "needs-review-translation"
+        if unit.target is None or local_name(unit.target, self._namespace) == "target":
+            return [self._place_target(unit, content, state=state)]
+        target = next(unit.target.iterancestors(self._qualify("target")))
+        document = self._document
+        return [
+            document.edit_tag(target, "state", state),
+            document.edit_content(unit.target, content),
+        ]
 
-    def _name_language(self, filled: list[_Unit]) -> list[tuple[int, int, str]]:
+    def _name_language(self, filled: list[_Unit]) -> list[Edit]:
         files = [next(unit.source.iterancestors(self._qualify("file")), None) for unit in filled]
         edits = []
         for file in dict.fromkeys(files):
@@ -292,12 +306,12 @@ class _Xliff2(_Xliff1):
                 continue
             yield self._make_unit(source, [source], target)
 
-    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
+    def _fill_unit(self, unit: _Unit, content: str) -> list[Edit]:
         segment = unit.source.getparent()
-        state = self._edit_tag(segment, "state", "translated")
-        return [state, self._place_target(unit, content, "")]
+        state = self._document.edit_tag(segment, "state", "translated")
+        return [state, self._place_target(unit, content)]
 
-    def _name_language(self, filled: list[_Unit]) -> list[tuple[int, int, str]]:
+    def _name_language(self, filled: list[_Unit]) -> list[Edit]:
         return self._edit_language(self._document.root, "trgLang")
 
 
@@ -326,21 +340,20 @@ class _Tmx(_BilingualDocument):
             if source is not None:
                 yield self._make_unit(source, [source], filled[0] if filled else None)
 
-    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
-        text, spans = self._document.text, self._document.spans
+    def _fill_unit(self, unit: _Unit, content: str) -> list[Edit]:
         if unit.target is not None:
-            begin, after_tag, _, end = spans[unit.target]
-            return [(begin, end, f"{_open_tag(text[begin:after_tag])}{content}</seg>")]
+            return [self._document.edit_content(unit.target, content)]
+        text, spans = self._document.text, self._document.spans
         variant = unit.source.getparent()
         end = spans[variant].end
         language = set_attribute("<tuv>", "xml:lang", self._options.target_language)
-        before_end = _find_indent(text, spans[variant].content_end)
+        before_end = find_indent(text, spans[variant].content_end)
         return [
             (
                 end,
                 end,
-                f"{_find_indent(text, spans[variant].begin)}{language}"
-                f"{_find_indent(text, spans[unit.source].begin)}<seg>{content}</seg>"
+                f"{find_indent(text, spans[variant].begin)}{language}"
+                f"{find_indent(text, spans[unit.source].begin)}<seg>{content}</seg>"
                 f"{before_end}</tuv>",
             )
         ]
@@ -366,11 +379,6 @@ def extract(data: bytes, options: DocumentOptions) -> _BilingualDocument:
     raise UserError(f"the document is {shown}: convert it to XLIFF 1.2, XLIFF 2.0 or TMX 1.4")
 
 
-def _open_tag(tag: str) -> str:
-    """Return the start tag of an element with content, given that of one that may have none."""
-    return re.sub(r"\s*/?>\Z", ">", tag)
-
-
 def _classify_placeholder(element: Element) -> Inline:
     """Return what an element without text is: a line break, an image, a tag, or like a noun."""
     names = ("ctype", "type", "subType")
@@ -389,11 +397,3 @@ def _classify_placeholder(element: Element) -> Inline:
 
 def _get_language(variant: Element) -> str:
     return get_attribute(variant, f"{_XML}lang") or get_attribute(variant, "lang")
-
-
-def _find_indent(text: str, end: int) -> str:
-    """Return the white space before a place."""
-    begin = end
-    while begin and text[begin - 1] in " \t\r\n":
-        begin -= 1
-    return text[begin:end]

@@ -15,11 +15,13 @@ from lxml import etree
 from nmt.data.safe_xml import decode_xml, parse_xml
 
 Element = Any  # lxml has no types
+Edit = tuple[int, int, str]  # characters [begin, end) of a text, and what replaces them
 
 _MARKUP = re.compile(
     r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>", re.DOTALL
 )
 _ATTRIBUTE = re.compile(r"(\s+[^\s=>/\"']+)\s*=\s*(\"[^\"]*\"|'[^']*')")
+_EMPTY_END = re.compile(r"\s*/?>\Z")  # of a tag that may be that of an element without content
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"})
 _ESCAPES_IN_TEXT = {sign: escape for sign, escape in _ESCAPES.items() if sign != ord('"')}
@@ -51,6 +53,20 @@ class XmlText:
         self.root: Element = parse_xml(self.text)
         self.spans = _locate(self.text, self.root)
 
+    def edit_tag(self, element: Element, name: str, value: str) -> Edit:
+        """Return the edit of a start tag that sets an attribute."""
+        begin, content, *_ = self.spans[element]
+        return begin, content, set_attribute(self.text[begin:content], name, value)
+
+    def edit_content(self, element: Element, content: str, **attributes: str) -> Edit:
+        """Return the edit of an element that sets its content, which is XML, and attributes."""
+        begin, after_tag, _, end = self.spans[element]
+        tag = _EMPTY_END.sub(">", self.text[begin:after_tag])
+        name = re.split(r"[\s>]", tag, maxsplit=1)[0].removeprefix("<")
+        for attribute, value in attributes.items():
+            tag = set_attribute(tag, attribute, value)
+        return begin, end, f"{tag}{content}</{name}>"
+
     def encode(self, text: str) -> bytes:
         """Return an edited text as a document in the same encoding."""
         return text.encode(self._encoding, "xmlcharrefreplace")
@@ -65,7 +81,7 @@ class Edits:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._edits: list[tuple[int, int, str]] = []  # the last one is the first in the text
+        self._edits: list[Edit] = []  # the last one is the first in the text
 
     def replace(self, begin: int, end: int, text: str) -> None:
         """Replace characters [begin, end); edits inside of them have been read, and are dropped."""
@@ -119,6 +135,14 @@ def local_name(element: Element, namespace: str | None) -> str:
         return ""
     name = etree.QName(element)
     return str(name.localname) if name.namespace == namespace else ""
+
+
+def find_indent(text: str, end: int) -> str:
+    """Return the white space of a text before a place."""
+    begin = end
+    while begin and text[begin - 1] in " \t\r\n":
+        begin -= 1
+    return text[begin:end]
 
 
 def _locate(text: str, root: Element) -> dict[Element, ElementSpan]:

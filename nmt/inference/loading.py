@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,6 +14,7 @@ from nmt.errors import UserError, read_backend
 from nmt.inference.alignment import Aligner
 from nmt.inference.engines import Engines
 from nmt.inference.lexicon import Lexicon
+from nmt.runs.checkpoint import digest_arrays
 from nmt.runs.custom_model import ModelClass, check_model_class
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
@@ -85,19 +87,13 @@ def load_engines(
     if len(folders) > 1:
         return Engines(_load_ensemble(folders, tokenizer, name, quantization, log))
     [folder] = folders
-
-    def load_keras_engine() -> KerasEngine:
-        with quiet_start():
-            from nmt.inference.keras_engine import KerasEngine
-
-            return KerasEngine(folder.load_model(), Aligner(Lexicon.load(folder.path)))
-
     reason = ""
     if name == "keras":
         _refuse_quantization(quantization, "the engine is keras")
     if name == "auto" and _backend() != "tensorflow":
         name, reason = "keras", f", since Keras runs on {_backend()}"
     if name != "keras":
+        digest = _digest_best(folder)  # before they are read: see `_load_same_weights`
         try:
             engine = _load_ctranslate2(folder, tokenizer, quantization)
         except NotConvertibleError as error:
@@ -106,10 +102,46 @@ def load_engines(
             reason = f": {error}"
         else:
             log(f"engine: CTranslate2, {engine.quantization}, {engine.workers} threads")
-            return Engines(engine, load_keras_engine if name == "auto" else None)
+            if name != "auto":
+                return Engines(engine)
+            return Engines(engine, partial(_load_same_weights, folder, digest))
     _refuse_quantization(quantization, f"this run is searched by Keras{reason}")
     log(f"engine: Keras{reason}")
-    return Engines(load_keras_engine())
+    return Engines(_load_keras(folder))
+
+
+def _load_keras(folder: RunFolder) -> KerasEngine:
+    with quiet_start():
+        from nmt.inference.keras_engine import KerasEngine
+
+        return KerasEngine(folder.load_model(), Aligner(Lexicon.load(folder.path)))
+
+
+def _load_same_weights(folder: RunFolder, digest: str) -> KerasEngine:
+    """Return the Keras engine with the weights that CTranslate2 was loaded with.
+
+    Weights are compared after loading: training may replace them at any time.
+
+    Args:
+        folder: the run.
+        digest: of its best weights, from before CTranslate2 was loaded.
+
+    Raises:
+        UserError: the weights have changed since, or cannot be loaded.
+    """
+    engine = _load_keras(folder)
+    if _digest_best(folder) != digest:
+        raise UserError(
+            f"{folder.checkpoints.best} has changed since the run was loaded: load it again, or "
+            "restart the service"
+        )
+    return engine
+
+
+def _digest_best(folder: RunFolder) -> str:
+    """Return a digest of the best weights; empty without any."""
+    best = folder.checkpoints.best
+    return digest_arrays(best) if best.is_file() else ""
 
 
 def _load_ensemble(

@@ -23,6 +23,7 @@ _MEDIA_TYPES = {
     ".xliff": "application/xliff+xml",
     ".sdlxliff": "application/xliff+xml",
     ".mqxliff": "application/xliff+xml",
+    ".mxliff": "application/xliff+xml",
     ".txlf": "application/xliff+xml",
     ".tmx": "application/xml",
     ".docx": _OPEN_XML,

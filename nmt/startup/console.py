@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from typing import NoReturn
@@ -20,7 +21,12 @@ class _Console(Console):
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text as it is: no highlights, markup, emoji or folded lines."""
+    """Return a console that prints text as it is: no highlights, markup, emoji or folded lines.
+
+    Characters that the encoding of standard output lacks become escapes.
+    """
+    if not stderr and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 

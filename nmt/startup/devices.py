@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmt.errors import UserError
 from nmt.startup.nvidia import NvidiaDriver, nvidia_driver
+
+# Files of a Linux control group, version 2 and 1: microseconds of CPU time in each period, and
+# those of a period.
+_CPU_QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 class Gpu(NamedTuple):
@@ -191,11 +197,23 @@ def _count_cpus() -> int:
     return len(tf.config.list_logical_devices("CPU"))
 
 
-def cores() -> int:
-    """Return the number of CPU cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def cores(system: Path = Path("/")) -> int:
+    """Return the number of CPU cores that this process and its container may use, at least 1.
+
+    The quota of a container is rounded up to whole cores.
+
+    Args:
+        system: root of the file system.
+    """
+    has_mask = hasattr(os, "sched_getaffinity")
+    count = len(os.sched_getaffinity(0)) if has_mask else os.cpu_count() or 1
+    for files in _CPU_QUOTAS:
+        paths = [system / "sys/fs/cgroup" / name for name in files]
+        if all(path.is_file() for path in paths):
+            quota, period = " ".join(path.read_text("ascii") for path in paths).split()
+            if quota.isdigit():  # otherwise "max" or -1: no quota
+                count = min(count, math.ceil(int(quota) / int(period)))
+    return max(1, count)
 
 
 def one_thread_per_operation() -> None:

@@ -43,8 +43,13 @@ class _StderrCapture:
             saved = os.dup(2)
         except OSError:  # standard error is closed
             return
+        try:
+            file = tempfile.TemporaryFile()  # noqa: SIM115
+        except OSError:  # there is no folder for temporary files: the notes are shown
+            os.close(saved)
+            return
         sys.stderr.flush()
-        self._saved, self._file = saved, tempfile.TemporaryFile()  # noqa: SIM115
+        self._saved, self._file = saved, file
         os.dup2(self._file.fileno(), 2)
 
     def end(self) -> None:

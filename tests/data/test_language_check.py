@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from conftest import corpus_lines
-from sample_corpora import complaint, configure, load_pairs, singles, table
+from sample_corpora import complaint, configure, load_pairs, singles
 from sample_prepared import plan, prepared
 
 from nmt.config import SourceConfig
 from nmt.data.corpus import EvaluationSet, load_corpus
-from nmt.data.language_check import find_languages
+from nmt.data.language_check import check_test_sets, find_languages
 from nmt.data.languages import (
     are_similar,
     describe_language,
@@ -93,22 +93,19 @@ def test_swapped_columns_are_refused_with_the_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_swapped_test_set_is_refused_with_the_remedy(tmp_path: Path, reverse: bool) -> None:
-    train, held_out = (spanish_and_english(100, seed) for seed in (1, 2))
+def test_a_swapped_test_set_is_refused_with_the_remedy(reverse: bool) -> None:
+    held_out = spanish_and_english(100)
 
-    def load(pairs: list[tuple[str, str]], **changes: Any) -> None:
+    def check(pairs: list[tuple[str, str]], **changes: Any) -> None:
         views = [Pair(*pair) for pair in (swapped(pairs) if reverse else pairs)]
-        tests = {"news": EvaluationSet(views, views)}
-        path = tmp_path / "train.tsv"
-        path.write_text(table(train), encoding="utf-8")
         settings = {"tests": {"news": "news.tsv"}, "check_languages": True, "reverse": reverse}
-        config = configure(path=str(path), **(settings | changes))
-        load_corpus(config, cache_dir=tmp_path, tests=tests)
+        config = configure(path="train.tsv", **(settings | changes))
+        check_test_sets(config, {"news": EvaluationSet(views, views)})
 
-    load(held_out)
-    load(swapped(held_out), check_languages=False)
+    check(held_out)
+    check(swapped(held_out), check_languages=False)
     sides = ("Spanish (es)", "English (en)") if reverse else ("English (en)", "Spanish (es)")
-    assert complaint(lambda: load(swapped(held_out))) == (
+    assert complaint(lambda: check(swapped(held_out))) == (
         f"data.tests.news=news.tsv: the source side is {sides[0]} and the target side {sides[1]}: "
         "exchange its columns, or name them in a first line, as in en TAB es "
         "(data.check_languages=false skips this check)"

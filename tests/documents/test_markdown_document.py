@@ -214,6 +214,8 @@ def test_marks_are_the_inline_elements() -> None:
         ("H~2~O, el 1^er^ año, x^2^ y 10^-5^", ["2", "er", "", ""]),
         ("a==b==c, a == b == c, C++ y Java++, ===, ~x~, == a==, ==a ==, 2^10", []),
         ("++i o i++ siempre, si a ==b y c== d", []),
+        ("Pulsa ++ctrl+alt+del++, ++f5++ y ++nuevo++.", ["\uf000", "\uf001", "nuevo"]),
+        ("C+++a+b++, ++a+b+++, \\++a+b++, ++ctrl +c++", ["ctrl +c"]),
     ],
 )
 def test_tags_are_marks(source: str, contents: list[str]) -> None:
@@ -375,6 +377,84 @@ t5 `
     )
 
 
+CONTAINERS = """:::note Nota: muy importante
+Uno
+:::
+
+- :::tip[Un *buen* consejo]
+  Dos
+  :::
+
+/// details | Más | cosas
+    type: warning
+
+Tres
+///
+"""
+
+
+def test_titles_of_containers() -> None:
+    document = read(CONTAINERS)
+    texts = [segment.text for segment in document.segments]
+    assert texts == [
+        *("Nota: muy importante", "Uno", "Un buen consejo", "Dos", "Más | cosas", "Tres"),
+    ]
+    assert copy(document) == CONTAINERS.encode()
+    expected = CONTAINERS
+    for text in ("Nota: muy importante", "Uno", "Un *buen* consejo", "Dos", "Más | cosas", "Tres"):
+        expected = expected.replace(text, text.upper())
+    assert fill(CONTAINERS, *map(str.upper, texts)) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("::: warning", ":::aviso:::", "::: aviso :::::", ":::note{.rojo}", "::: {.nota .roja}"),
+        *('::: {.nota title="Hola"}', ':::image type="content" alt-text="Un perro":::'),
+        *("::: tabs key:uno", ":::tip[]", "/// note", "/// html | div.rojo", "/// caption | ^1"),
+    ],
+)
+def test_a_line_of_a_container_without_a_title_stays(line: str) -> None:
+    assert [segment.text for segment in read(f"{line}\nHola").segments] == ["Hola"]
+
+
+MODULES = """---
+id: a
+---
+import Tabs from '@theme/Tabs';
+import React, {useState} from "react" // nota
+import {
+  uno,
+  dos,
+} from './uno';
+
+# Hola
+
+export const Rojo = ({children}) => (
+  <span>hola</span>
+);
+
+export default Rojo;
+import './estilo.css';
+Después, usa
+import Tabs from 'x';
+
+import a, que no existe
+
+> import a from 'b';
+"""
+
+
+def test_imports_and_exports_of_mdx_stay() -> None:
+    document = read(MODULES)
+    assert [segment.text for segment in document.segments] == [
+        *("Hola", "import a, que no existe", "import a from 'b';"),
+    ]
+    moved = read(MODULES.replace("export default Rojo;\n", ""))
+    assert moved.segments[1].text == "Después, usa import Tabs from 'x';"
+    assert copy(document) == MODULES.encode()
+
+
 def test_line_breaks_in_scripts_without_spaces_are_no_spaces() -> None:
     source = "> 今日は \n> いい天気 です。\n> ![とても\n> いい](a)\n> Sí\n> no\n"
     document = read(source)
@@ -456,6 +536,8 @@ def test_other_encodings_are_read_and_written() -> None:
         ("[x]: y\n\nHola", "see [x]", "[x]: y\n\nsee \\[x\\]"),
         ("[x]: y\n\nHola", "[y]: z", "[x]: y\n\n\\[y\\]: z"),
         ("$$\n:::\nHola", "5 $$", "$$\n:::\n5 \\$\\$"),
+        ("Hola", "++a+b++ o ++tab++", "\\++a+b\\++ o \\++tab\\++"),
+        ("Hola", "import a from 'b';", "&#32;import a from 'b';"),
     ],
 )
 def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) -> None:
@@ -509,6 +591,7 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         ("> `a\n> b` x", "y", [(0, 0)], "> `a b`y"),
         ("|`a\\|b` x|\n|-|", "y", [(0, 0)], "|`a\\|b`y|\n|-|"),
         ("$a$ x", "5", [(0, 0)], "$a$ 5"),
+        ("++a+b++ x", "y+", [(2, 2)], "y+ ++a+b++"),
         ("x <div>y</div>", "z", [(0, 1)], "&#32;<div>z</div>"),
         ("[a](b) c", "[^1]", [(1, 3)], "\\[[\\^1](b)\\]"),  # no footnote
     ],
@@ -573,6 +656,30 @@ def test_links_to_headings_follow_them() -> None:
         "- [Instalación](#set-up-short) [b](#what-is-it) [c](#otra) [d](#x)\n\n"
         "# What is it?\n\n# Set-up (short)\n\n# `x`\n"
     )
+
+
+def test_links_follow_headings_of_any_kind() -> None:
+    source = (
+        "[a](#la-orden-pip) [b](#un-gran-paso-) [c](#notas) [d](#notas-1) [e](#otro-título)\n"
+        "[f](#propio) [g](#con-título) [h](#x-1)\n\n[↑](#notas)\n\n"
+        "## La orden `pip`\n\n## Un **gran** paso ![i](j)\n\n## Notas\n\n### Notas\n\n"
+        "Otro\ntítulo\n------\n\n# Con título {#propio}\n\n# `x`\n\n# `x`\n"
+    )
+    document = read(source)
+    assert copy(document).decode() == source
+    texts = [
+        *("a b c d e f g h", "Command: ", "An able step ", "i", "Notes", "Notes"),
+        *("Another title", "With title "),
+    ]
+    written = fill(source, *texts)
+    assert re.findall(r"\(#(.*?)\)", written) == [
+        *("command-pip", "an-able-step-", "notes", "notes-1", "another-title"),
+        *("propio", "con-título", "x-1", "notes"),
+    ]
+    # Two headings may get the same translation.
+    twice = fill("[a](#uno) [b](#dos)\n\n# Uno\n\n# Dos\n", "a b", "Both", "Both")
+    assert twice.startswith("[a](#both) [b](#both-1)\n")
+    assert fill("[a](#uno)\n\n# Uno\n\n# Uno\n", "a", "One", "Uno").startswith("[a](#one)\n")
 
 
 def test_a_translation_defines_no_link() -> None:
@@ -680,6 +787,7 @@ EXTENSIONS = (
     "++dos *tres*++",
     "H~2~O",
     "x^2^",
+    "++ctrl+c++",
 )
 
 
@@ -807,6 +915,9 @@ HOSTILE = (
         "++a`",
         "a~b",
         "^2",
+        "++a+",
+        "import {\n",
+        ":::a  ",
     ),
 )
 

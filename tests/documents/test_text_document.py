@@ -65,6 +65,60 @@ def test_lines_that_end_early_end_a_paragraph(text: str, paragraphs: list[str]) 
     assert [segment.text for segment in document.segments] == paragraphs
 
 
+TABLE = """Descripción                              Cantidad      Importe
+---------------------------------------  --------  -----------
+Servicios de traducción al inglés               1     250,00 €
+Revisión del manual  de usuario                 2     180,00 €
+Total                                                 430,00 €
+"""
+
+
+@pytest.mark.parametrize("indent", ["", "  ", "> "])
+def test_rows_of_a_table_stay_apart_and_keep_their_columns(indent: str) -> None:
+    text = textwrap.indent(TABLE, indent)
+    document = extract(text.encode(), "text", DocumentOptions())
+    header, _, first, second, total = TABLE.splitlines()
+    assert [segment.text for segment in document.segments] == [
+        *(header, first, second.replace("manual  de", "manual de"), total),
+    ]
+    filled = document.fill([MarkedText(segment.text.upper()) for segment in document.segments])
+    assert filled.decode() == text.replace("manual  de", "manual de").upper()
+
+
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [
+        # Wide spaces in one line only, and before small letters: justified text.
+        (
+            "Los precios son los siguientes:         Madrid\ny otras ciudades",
+            ["Los precios son los siguientes: Madrid y otras ciudades"],
+        ),
+        ("Lee      este      libro   muy   bueno\n" * 2, ["Lee este libro muy bueno " * 2]),
+        # A row alone, the lines around a table, and dots before the numbers of pages.
+        ("Nombre      Edad", ["Nombre      Edad"]),
+        ("Ana\tLópez\u2028\u2028\u2028\u2028Madrid", ["Ana\tLópez Madrid"]),
+        (
+            "La lista de los alumnos:\nAna López       10\nLuis Pérez      12\nSon dos alumnos.",
+            [
+                "La lista de los alumnos:",
+                *("Ana López       10", "Luis Pérez      12", "Son dos alumnos."),
+            ],
+        ),
+        (
+            "Introducción ............................. 3\n"
+            "El perro ................................ 12",
+            [
+                "Introducción ............................. 3",
+                "El perro ................................ 12",
+            ],
+        ),
+    ],
+)
+def test_spaces_that_are_columns(text: str, paragraphs: list[str]) -> None:
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [each.strip() for each in paragraphs]
+
+
 @pytest.mark.parametrize("width", [20, 24, 33])
 @pytest.mark.parametrize(
     "sentence",

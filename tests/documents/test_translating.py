@@ -14,7 +14,14 @@ from marked_texts import write as write_marks
 
 from nmt.documents import files
 from nmt.documents.files import read_document, read_lines, write_translated
-from nmt.documents.formats import FORMATS, Document, DocumentOptions, extract, find_format
+from nmt.documents.formats import (
+    FORMATS,
+    UNKNOWN_EXTENSIONS,
+    Document,
+    DocumentOptions,
+    extract,
+    find_format,
+)
 from nmt.documents.translating import (
     match_endings,
     space_last_element,
@@ -111,6 +118,15 @@ def test_lines_are_translated_one_by_one() -> None:
     assert [text for text, _ in backwards.calls] == ["uno dos", "", "uno dos", "7 tres"]
     assert advanced == [(0, 4), (3, 4), (4, 4)]
     assert (report.segments, report.lost_spans) == (4, ["7"])
+
+
+def test_lines_keep_their_tabs_and_stay_lines() -> None:
+    class Verbatim(Backwards):
+        def translate(self, source: str, *, aligns: bool) -> Translation:
+            return Translation(source, 0.0, 0.0, (2,))
+
+    data, _ = translate_lines(["uno\tdos", "tres\u2028cuatro"], Verbatim().translator)
+    assert data == b"uno\tdos\ntres cuatro\n"
 
 
 def test_texts_are_read_behind_those_before_them_whether_or_not_they_are_aligned() -> None:
@@ -216,11 +232,12 @@ def test_an_element_before_the_full_stop_keeps_its_space(
 
 def test_formats_are_told_by_name() -> None:
     assert find_format(Path("a.B/Page.HTML")) == "html"
-    assert find_format(Path("a.sdlxliff")) == "xliff"
+    assert find_format(Path("a.sdlxliff")) == find_format(Path("a.mxliff")) == "xliff"
     assert find_format(Path("app_es.arb")) == "catalog"
     assert find_format(Path("a.txt")) == find_format(Path("a")) == "lines"
     extensions = [extension for each in FORMATS.values() for extension in each.extensions]
     assert len(extensions) == len(set(extensions))
+    assert not UNKNOWN_EXTENSIONS.intersection(extensions)
 
 
 def write(document: Document, target: Path, translating: Backwards | None = None) -> None:

@@ -368,6 +368,35 @@ def test_sentences_that_are_cut_already_keep_their_frames() -> None:
     )
 
 
+def test_sentences_of_a_partly_translated_unit_are_filled_where_they_are_empty() -> None:
+    """As Trados leaves a paragraph after a memory has translated some of its sentences."""
+    cut = (
+        "<seg-source><mrk mtype='seg' mid='1'>Uno.</mrk> <g id='9'><mrk mtype='seg' mid='2'>Dos "
+        "<g id='1'>más</g>.</mrk></g> <mrk mtype='seg' mid='3'>3</mrk> "
+        "<mrk mtype='seg' mid='4'>Cuatro.</mrk> <mrk mtype='seg' mid='5'>Cinco.</mrk></seg-source>"
+    )
+    target = (
+        "<target><mrk mtype='seg' mid='1'>One.</mrk> <g id='9'><mrk mtype='seg' mid='2' /></g> "
+        "<mrk mtype='seg' mid='3'/> <mrk mtype='seg' mid='4'> </mrk></target>"
+    )
+    data = make_unit("Uno. Dos más. 3 Cuatro. Cinco.", cut + target)
+    assert get_texts(extract(data.encode(), TO_ENGLISH)) == ["Dos más.", "Cuatro."]
+    expected = (
+        data.replace('original="a"', 'original="a" target-language="en"')
+        .replace("<target>", '<target state="needs-review-translation">')
+        .replace("mid='2' />", "mid='2'>Two <g id='1'>more</g>.</mrk>")
+        .replace("<mrk mtype='seg' mid='4'> <", "<mrk mtype='seg' mid='4'>Four.<")
+    )
+    assert fill(data, ["Two more.", "Four."]) == expected
+    document = extract(data.encode(), TO_ENGLISH)
+    assert document.fill(keep(document)) == data.encode()
+    for attribute in (' approved="yes"', ' translate="no"'):
+        closed = data.replace(' id="1">', f' id="1"{attribute}>', 1)
+        assert closed != data
+        assert not extract(closed.encode(), TO_ENGLISH).segments
+    assert not extract(data.replace("seg-source", "note").encode(), TO_ENGLISH).segments
+
+
 def test_languages_are_written_where_texts_are() -> None:
     data = make_unit("Hola").replace("source-language", "target-language='fr' source-language")
     assert ' target-language="en" source-language' in fill(data, ["Hello"])

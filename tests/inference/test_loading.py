@@ -14,6 +14,7 @@ from nmt.errors import UserError
 from nmt.formats.weights.converted import CONVERTED_FILE
 from nmt.inference.contract import SearchRequest
 from nmt.inference.keras_engine import KerasEngine
+from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import RunFolder
 
 pytestmark = [
@@ -139,6 +140,21 @@ def test_what_cannot_be_held_is_left_to_the_model(parrot_run: Path, tmp_path: Pa
     assert log_lines == ["engine: Keras: the run has no best weights yet"]
     with pytest.raises(UserError, match="has no best weights yet"):
         Translator.load(run, engine="ctranslate2")
+
+
+def test_attention_never_comes_from_other_weights_than_translations(
+    parrot_run: Path, tmp_path: Path
+) -> None:
+    """As training replaces them while a service runs."""
+    run = shutil.copytree(parrot_run, tmp_path / "run")
+    translator = Translator.load(run)
+    best = run / "checkpoints" / "best.npz"
+    arrays, metadata = read_arrays(best)
+    write_arrays(best, {name: -array for name, array in arrays.items()}, metadata)
+    with pytest.raises(UserError, match=r"best\.npz has changed since the run was loaded: load it"):
+        translator.attention("Hoy hace frío.")
+    write_arrays(best, arrays, metadata)
+    assert translator.attention("Hoy hace frío.").cross.size
 
 
 def test_an_unknown_engine(parrot_run: Path) -> None:

@@ -48,6 +48,14 @@ def test_texts_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.count(text) == 6
 
 
+def test_characters_that_an_encoding_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    make_console().print("sí …")
+    sys.stdout.flush()
+    assert written.getvalue() == b"s\xed \\u2026\n"
+
+
 @pytest.mark.parametrize("stderr", [False, True])
 def test_a_reader_that_leaves_early_is_no_error(stderr: bool) -> None:
     program = (

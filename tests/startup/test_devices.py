@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -156,17 +157,41 @@ def test_gpus_that_tensorflow_has_code_for(
     assert gpus() == visible
 
 
-def test_cores_are_those_this_process_may_use() -> None:
+def test_cores_are_those_this_process_may_use(tmp_path: Path) -> None:
     if not hasattr(os, "sched_setaffinity"):
-        assert cores() == os.cpu_count()
+        assert cores(tmp_path) == os.cpu_count()
         return
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        assert cores() == 1
+        assert cores(tmp_path) == 1
     finally:
         os.sched_setaffinity(0, allowed)
-    assert cores() == len(allowed)
+    assert cores(tmp_path) == len(allowed)
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "250000 100000\n"}, 3),
+        ({"cpu.max": "5000 100000\n"}, 1),
+        ({"cpu.max": "6400000 100000\n"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "150000\n", "cpu/cpu.cfs_period_us": "50000\n"}, 3),
+        ({}, 8),
+    ],
+)
+def test_a_container_has_fewer_cores_than_its_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, str], count: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert cores(tmp_path) == count
 
 
 def test_a_thread_setting_of_the_users_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +39,21 @@ def test_threads_share_a_capture_and_standard_error_returns(
     second.__exit__(None, None, None)
     os.write(2, b"after\n")
     assert capfdbinary.readouterr().err == OTHER + b"after\n"
+
+
+def test_without_a_folder_for_temporary_files_notes_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    """As in a container whose root is read-only; no descriptor stays open."""
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+        with quiet_start():
+            first = os.dup(2)
+            os.close(first)
+            os.write(2, NOTE)
+        with quiet_start():
+            second = os.dup(2)
+            os.close(second)
+    assert first == second
+    assert capfdbinary.readouterr().err == NOTE

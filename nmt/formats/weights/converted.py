@@ -44,7 +44,8 @@ def load_or_convert(
 
     Raises:
         NotConvertibleError: the run has no best weights yet; or see `check_supported`.
-        UserError: the weights are damaged or do not fit the configuration.
+        UserError: the weights are damaged or do not fit the configuration, or must be converted
+            and there is no folder for temporary files.
     """
     if name := read_model_name(run):
         raise NotConvertibleError(f"CTranslate2 does not support model={name}, a class from Python")
@@ -63,7 +64,7 @@ def load_or_convert(
                 _mark_used(path)
             return files
     weights = choose_weights(run.load_weights()[0])
-    with tempfile.TemporaryDirectory() as folder:
+    with _make_temporary_folder() as folder:
         write_model(weights, best, sizes, tokenizer, Path(folder), alignment_layer=alignment_layer)
         files = {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}
     for path in (in_run, in_cache):
@@ -90,6 +91,15 @@ def check_converted_file(path: Path) -> None:
         raise UserError(f"{path} is damaged: {error}; it will be made anew") from error
     if damaged is not None:
         raise UserError(f"{path} is damaged: {damaged}; it will be made anew")
+
+
+def _make_temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory()
+    except FileNotFoundError as error:  # neither TMPDIR nor /tmp or another usual one
+        raise UserError(
+            "no folder for temporary files, such as /tmp, can be written to: set TMPDIR to one"
+        ) from error
 
 
 def _user_cache() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -184,6 +185,19 @@ def test_where_nothing_can_be_written_it_is_made_every_time(run: RunFolder, cach
     (run.checkpoints.folder / CONVERTED_FILE).mkdir()
     cache.write_text("in the way", encoding="utf-8")
     assert files_of(run) == files_of(run)
+
+
+def test_without_a_folder_for_temporary_files_only_stored_weights_are_loaded(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose root is read-only."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(UserError, match=r"^no folder for temporary files, .*: set TMPDIR"):
+        files_of(run)
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path))
+        files = files_of(run)
+    assert files_of(run) == files
 
 
 def test_a_link_is_replaced_and_not_followed(run: RunFolder, tmp_path: Path) -> None:

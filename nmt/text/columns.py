@@ -1,0 +1,27 @@
+"""Columns of a line that are made of spaces, as in tables of plain text."""
+
+from __future__ import annotations
+
+import re
+
+from nmt.text.final_marks import STOPS
+
+GAP = 4  # spaces that may separate two columns
+_WIDE_GAP = 6  # spaces that separate the only two
+# Before a small letter, spaces belong to justified text. Dots lead to the number of a page.
+_GAP = re.compile(
+    rf"(?<=[^\s.!?…])[ \u00a0]{{{GAP},}}(?=[^\sa-zß-öø-ÿ])|(?<=[^\s.])\s?\.{{4,}}\s?(?=\d+$)"
+)
+
+
+def find_gaps(line: str) -> list[tuple[int, int]]:
+    """Return the characters [begin, end) between the columns of a line; none if it is a sentence.
+
+    Args:
+        line: without white space around it.
+    """
+    if line.endswith(tuple(STOPS)):
+        return []
+    gaps = [match.span() for match in _GAP.finditer(line)]
+    are_wide = (end - begin >= _WIDE_GAP or "." in line[begin:end] for begin, end in gaps)
+    return gaps if len(gaps) > 1 or any(are_wide) else []
