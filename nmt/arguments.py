@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from nmt.documents.formats import (
 from nmt.errors import UserError, fail
 
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
+SET_TERMINAL = "set the terminal to UTF-8"  # remedy of `check_decoded` for commands without --file
 
 
 class Parser(argparse.ArgumentParser):
@@ -276,19 +277,25 @@ def check_terms(arguments: argparse.Namespace) -> None:
         raise UserError("--terms needs alignments, which an ensemble lacks: give --run once")
 
 
-def check_decoded(sentences: Sequence[str], prefix: str) -> None:
-    """Check that Python could decode the arguments, as the terminal's encoding.
+def check_decoded(
+    sentences: Sequence[str],
+    options: Mapping[str, str | None],
+    remedy: str = "write it to a file, and give --file with --encoding NAME",
+) -> None:
+    """Check that Python could decode the texts of a command line.
+
+    Args:
+        sentences: the sentences given.
+        options: other texts, by option; None: not given.
+        remedy: what to do about undecodable bytes, for the message.
 
     Raises:
         UserError: one has undecodable bytes.
     """
     texts = {f"sentence {number}": text for number, text in enumerate(sentences, 1)}
-    for name, text in (texts | {"--prefix": prefix}).items():
-        if any("\ud800" <= character <= "\udfff" for character in text):  # undecodable bytes
-            raise UserError(
-                f"{name} is not {sys.getfilesystemencoding().upper()}: write it to a file, and "
-                "give --file with --encoding NAME"
-            )
+    for name, text in (texts | dict(options)).items():
+        if any("\ud800" <= character <= "\udfff" for character in text or ""):
+            raise UserError(f"{name} is not {sys.getfilesystemencoding().upper()}: {remedy}")
 
 
 def add_sampling(parser: argparse._ActionsContainer) -> None:

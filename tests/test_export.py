@@ -15,6 +15,7 @@ from processes import printed
 from nmt import export
 from nmt.errors import UserError
 from nmt.formats import ctranslate2, keras_file
+from nmt.formats.export import export_run
 from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
@@ -124,6 +125,13 @@ def test_an_export_that_was_not_compared_says_so(
     printed = exported("--format", "keras", "--run", parrot_run, "--output", tmp_path / "out")
     assert "no sample sentences: the export was not compared with the run" in printed
     assert " of 0 " not in printed
+
+
+@pytest.mark.usefixtures("shared_engine")
+def test_a_format_that_nothing_writes_is_an_error(parrot_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing writes the format onnx"):
+        export_run(RunFolder.open(parrot_run), tmp_path / "out", "onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("shared_engine")

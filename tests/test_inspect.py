@@ -127,6 +127,13 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
         (("explain", "x", "--output", "picture.gif"), "must end in .json or .html"),
         (("explain", "x", "--not", "y"), "--not y needs --why WORD"),
         (("trace", "x", "--run", "no/such/run"), "run no/such/run does not exist"),
+        (("trace", "x", "S\udced."), "sentence 2 is not UTF-8: set the terminal to UTF-8"),
+        (("trace", "x", "--prefix", "S\udced."), "--prefix is not UTF-8: set the terminal"),
+        (("explain", "S\udced."), "sentence 1 is not UTF-8: set the terminal"),
+        (("explain", "x", "--why", "S\udced"), "--why is not UTF-8: set the terminal"),
+        (("explain", "x", "--why", "y", "--not", "S\udced"), "--not is not UTF-8: set the"),
+        (("align", "S\udced."), "sentence 1 is not UTF-8: set the terminal"),
+        (("compare", "x", "--sentence", "S\udced."), "--sentence is not UTF-8: set the terminal"),
     ],
 )
 def test_mistakes_are_user_errors(arguments: tuple[str, ...], message: str) -> None:

@@ -128,10 +128,15 @@ def test_a_run_takes_what_is_settled(folder: Path) -> None:
 def test_a_folder_of_an_earlier_version_is_read(folder: Path, tmp_path: Path) -> None:
     """It lacks keys that were added later; its pairs were filtered without them."""
     manifest = json.loads((folder / "prepared.json").read_text())
-    del manifest["configuration"]["data"]["typical_length_ratio"]
+    stored = manifest["configuration"]
+    del stored["data"]["typical_length_ratio"], stored["data"]["noise"]["quotes"]
+    stored["data"]["noise"]["typos"] = 0.25
+    del stored["tokenizer"]["slots"], stored["tokenizer"]["lowercase_source"]
     (tmp_path / "prepared.json").write_text(json.dumps(manifest))
     config = compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     assert config.data.typical_length_ratio == 1
+    assert (config.data.noise.quotes, config.data.noise.typos) == (0, 0.25)
+    assert (config.tokenizer.slots, config.tokenizer.lowercase_source) == (0, False)
 
 
 @pytest.mark.parametrize(

@@ -487,7 +487,10 @@ def test_translate_says_what_is_wrong(
     assert message in line
 
 
-@pytest.mark.parametrize("name", ["strings.XML", "Localizable.xcstrings", "App.vue", "a.json5"])
+@pytest.mark.parametrize(
+    "name",
+    ["strings.XML", "Localizable.xcstrings", "App.vue", "a.json5", "clase.ipynb", "a.eml", "a.py"],
+)
 def test_documents_in_no_format_are_refused(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,7 +95,7 @@ def check_effects(config: Config, overrides: Sequence[str]) -> None:
     Raises:
         UserError: one is.
     """
-    model, training, data = config.model, config.training, config.data
+    model, training = config.model, config.training
     if model.lora_rank is not None and training.start_from is None:
         raise UserError(
             "model.lora_rank trains adapters only: set training.start_from=RUN, whose weights they "
@@ -111,6 +111,11 @@ def check_effects(config: Config, overrides: Sequence[str]) -> None:
             f"training.max_update_tokens needs training.batch_tokens={AUTO}, got "
             f"{training.batch_tokens}"
         )
+    _check_weights(config.data)
+
+
+def _check_weights(data: DataConfig) -> None:
+    """Check that not exactly one of several sources has a weight, which would be without effect."""
     in_stages = {name for stage in data.stages for name in stage.weights or ()}
     trained = [name for name, source in data.sources.items() if source.is_training]
     others = [n for n in trained if data.sources[n].weight is None and n not in in_stages]
@@ -183,8 +188,8 @@ def apply_prepared(
         UserError: an override contradicts the prepared corpus.
     """
     keys = _list_overridden_keys(overrides)
-    stored_data = LATER_KEYS["data"] | upgrade_data(stored["data"]) | {"prepared": folder}
-    data = cast(DictConfig, OmegaConf.merge(ComposedDataConfig, stored_data))
+    layers = LATER_KEYS["data"], upgrade_data(stored["data"]), {"prepared": folder}
+    data = cast(DictConfig, OmegaConf.merge(ComposedDataConfig, *layers))
     for name in ("temperature", "stages"):  # of an experiment
         if value := OmegaConf.select(composed, f"data.{name}"):
             data[name] = value
@@ -199,7 +204,8 @@ def apply_prepared(
             value = OmegaConf.select(composed, key)
             OmegaConf.update(data, key.removeprefix("data."), value, merge=False)
     composed.data = data
-    composed.tokenizer = OmegaConf.structured(TokenizerConfig(**stored["tokenizer"]))
+    tokenizer = LATER_KEYS["tokenizer"] | stored["tokenizer"]
+    composed.tokenizer = OmegaConf.structured(TokenizerConfig(**tokenizer))
     composed.training.row_lengths = sorted(set(stored["prepare"]["row_lengths"]))
 
 

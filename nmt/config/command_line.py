@@ -22,6 +22,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -206,6 +207,8 @@ def check_arguments(arguments: Sequence[str]) -> None:
             )
         is_override = "=" in argument or argument.startswith(("-", "~"))
         if not (is_override or is_value):
+            if argument == "#":
+                raise UserError("'#' begins no comment here: in zsh, setopt interactivecomments")
             raise UserError(
                 f"{argument!r} is not of the form KEY=VALUE; to train on a file of pairs: "
                 "data=files data.train=FILE"
@@ -249,6 +252,12 @@ def explain_hydra_error(error: BaseException, command: str = "train") -> str:
 def _explain_several_values(override: str, command: str) -> str:
     """Return the message for values separated by commas outside of a sweep."""
     key, _, values = override.partition("=")
+    if key.lstrip("+").startswith("data.tests."):
+        files = values.replace(",", " ")
+        return (
+            f"{key.lstrip('+')} takes one table of pairs: to make one of two files: "
+            f"paste {files} > FILE.tsv"
+        )
     if takes_list(key, Config if command == "train" else PreparationConfig):
         return f"{key} takes a list in brackets: {shlex.quote(f'{key}=[{values}]')}"
     if command != "train":
@@ -266,9 +275,28 @@ def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
     Raises:
         UserError: an unknown key or choice.
     """
+    return _compose(overrides)
+
+
+@convert_hydra_errors()
+def check_single_run(overrides: Sequence[str]) -> None:
+    """Check that overrides, such as an experiment, do not ask for a sweep.
+
+    Raises:
+        UserError: they do, or an unknown key or choice.
+    """
+    if _compose(overrides, with_hydra=True).hydra.mode == RunMode.MULTIRUN:
+        raise UserError(
+            "this experiment is a sweep of several runs: start it by python -m nmt.train, or pass "
+            "the overrides of one of its trials instead"
+        )
+
+
+def _compose(overrides: Sequence[str], *, with_hydra: bool = False) -> DictConfig:
+    """Return the configuration that Hydra composes, and its own if ``with_hydra``."""
     register_schemas()
     with _without_outer_hydra(), initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
-        return compose("train", read_names(overrides))
+        return compose("train", read_names(overrides), return_hydra_config=with_hydra)
 
 
 @contextmanager

@@ -194,6 +194,18 @@ def list_tags(data: DataConfig) -> list[str]:
     return sorted(tags.union(data.known_tags))
 
 
+def list_reverse_tags(data: DataConfig) -> list[str]:
+    """Return the tags of reversed sources, in alphabetical order, if other tags are for the rest.
+
+    Otherwise tags do not choose between two directions: the list is empty.
+    """
+    tags: dict[bool, set[str]] = {False: set(), True: set()}
+    for source in data.sources.values():
+        if source.tag is not None:
+            tags[source.reverse].add(source.tag)
+    return sorted(tags[True] - tags[False]) if tags[False] else []
+
+
 def list_reserved(data: DataConfig) -> list[str]:
     """Return the words that a tokenizer reserves: tags, and the mark of contexts if needed."""
     return [*list_tags(data), *([CONTEXT_MARK] if data.context else [])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nmt.config.noise import NoiseConfig
@@ -38,15 +38,19 @@ LATER_KEYS: dict[str, dict[str, Any]] = {
         "word_dropout": 0,
     },
 }
-_LATER_TRANSFORMER_KEYS: dict[str, Any] = {
-    "kind": "transformer",
-    "heads": "split",
-    "key_value_heads": None,
-    "attention_biases": True,
-    "attention_output": True,
-    "qk_norm": False,
-    "norm_epsilon": 1e-6,
-    "output_bias": False,
+# Likewise, of the kinds of models: keys that not every model has.
+_LATER_KEYS_OF_KIND: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "kind": "transformer",
+        "heads": "split",
+        "key_value_heads": None,
+        "attention_biases": True,
+        "attention_output": True,
+        "qk_norm": False,
+        "norm_epsilon": 1e-6,
+        "output_bias": False,
+    },
+    "rnn": {},
 }
 
 # Version 0.1 had one corpus and no sources: kind of corpus -> keys of its source.
@@ -78,8 +82,20 @@ def list_later_keys(stored: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     model = stored.get("model")
     # Before models had kinds, all were transformers.
     kind = model.get("kind", "transformer") if isinstance(model, Mapping) else None
-    transformer_keys = _LATER_TRANSFORMER_KEYS if kind == "transformer" else {}
-    return LATER_KEYS | {"model": LATER_KEYS["model"] | transformer_keys}
+    return LATER_KEYS | {"model": LATER_KEYS["model"] | _LATER_KEYS_OF_KIND.get(str(kind), {})}
+
+
+def flatten_later_keys(*groups: str) -> dict[str, Any]:
+    """Return the keys that stored groups may lack, dotted, with their values."""
+
+    def walk(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, value in values.items():
+            if isinstance(value, dict):
+                yield from walk(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key, value
+
+    return dict(walk({group: LATER_KEYS[group] for group in groups}, ""))
 
 
 def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from nmt.data.caching import cached_folder, digest_texts
 from nmt.data.splitting import Pair, sample_evenly
 from nmt.data.word_alignment import Ints, Words, align
 
+_VERSION = "1"  # of the phrases of the same pairs
 _FILE = "phrases.tsv"
 _LENGTHS = range(1, 5)  # words of a phrase
 _MIN_COUNT = 2  # occurrences of a phrase with its translation
@@ -68,7 +69,7 @@ class _Occurrences(NamedTuple):
 
 def load_phrases(pairs: Sequence[Pair], cache_dir: Path) -> list[Pair]:
     """Return `extract_phrases` of pairs, from the cache if they are there."""
-    key = digest_texts([text for pair in pairs for text in pair])
+    key = digest_texts([text for pair in pairs for text in pair], _VERSION)
 
     def write(folder: Path) -> None:
         lines = (f"{phrase.source}\t{phrase.target}\n" for phrase in extract_phrases(pairs))

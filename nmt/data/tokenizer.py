@@ -305,6 +305,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             return SentencePieceTokenizer(path.read_bytes())
         if path.name == PAIR_FILE:
             return PairedTokenizer.parse(path.read_text(encoding="utf-8"))
-        return WordPieceTokenizer(json.loads(path.read_text(encoding="utf-8")))
+        if path.name == VOCABULARY_FILE:
+            return WordPieceTokenizer(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError, UserError) as error:
         raise UserError(f"{path} is damaged: {error}") from error
+    raise ValueError(f"no kind of tokenizer reads {path.name}")

@@ -189,11 +189,13 @@ def _write(
 
         writing.write(model, tokenizer, config, folder)
         exported = _translate(writing.load(folder, config), sources)
-    else:
+    elif format_name == "keras":
         from nmt.formats import keras_file
 
         keras_file.write(model, tokenizer, config, folder)
         exported = _translate(keras_file.load(folder), sources)
+    else:
+        raise ValueError(f"nothing writes the format {format_name}")
     return details, compare(sources, _translate(translator, sources), exported, rescore)
 
 

@@ -14,7 +14,15 @@ from keras.export import ExportArchive
 
 from nmt.config import DecodingConfig
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
-from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
+from nmt.data.tokenizer import (
+    EOS,
+    PAD,
+    SUFFIX,
+    UNK,
+    SentencePieceTokenizer,
+    Tokenizer,
+    WordPieceTokenizer,
+)
 from nmt.formats import text_in_graph as graph
 from nmt.inference.contract import BeamOptions
 from nmt.inference.programs import search_in_graph
@@ -191,6 +199,8 @@ def _make_coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[
             return graph_tokenizer.detokenize(tf.ragged.boolean_mask(ids, ids > UNK))
 
         return graph_tokenizer.tokenize, decode
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        raise TypeError(f"no operations of a graph encode as a {type(tokenizer).__name__} does")
 
     # The pattern matches every character, and matches are the result: splitting loses nothing.
     letters = graph.list_ranges(_is_word_character)

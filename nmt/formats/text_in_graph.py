@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from nmt.inference.results import LINE_ENDS, SEPARATORS
 from nmt.text.cleaning import LIGATURES, SPACE_SIGN, is_removed
+from nmt.text.final_marks import OTHER_STOPS, STOPS
 from nmt.text.scripts import UNSPACED
-from nmt.text.spans import ANY_SLOT, SLOTS, SPAN, WORD
+from nmt.text.spans import ANY_SLOT, MONTH, SLOTS, SPAN, WORD
 
 # Control characters that mark the ends of sentences, and dots that end none: cleaning removes them.
 _END, _NO_END = "\x01", "\x02"
@@ -24,6 +25,9 @@ _ABBREVIATIONS = (
 )
 _CLOSING = "\"'”’»)\\]"
 _WIDE_CLOSING = "」』）】》〉"
+_OTHER_STOPS = OTHER_STOPS.replace("．", "")  # which is also a decimal point
+# Needs no space after it.
+_OTHER_END = f"[{_OTHER_STOPS}][{_OTHER_STOPS}{STOPS}]*[{_CLOSING}{_WIDE_CLOSING}]*"
 _ALL = "(?s).*"
 
 
@@ -101,7 +105,7 @@ def make_splitter(unit: str) -> Callable[[Any], Sentences]:
         text = replace(
             text, rf"([.!?…][{_CLOSING}]*[{space}]+)([^{_NO_END}{space}])", rf"\1{_END}\2"
         )
-        text = replace(text, rf"([。！？]+[{_WIDE_CLOSING}]*[{space}]*)", rf"\1{_END}")
+        text = replace(text, rf"({_OTHER_END}[{space}]*)", rf"\1{_END}")
         text = replace(text, rf"([{space}]*[{ends}][{space}]*)", rf"\1{_END}")
         text = replace(text, _NO_END, "")
         return replace(replace(text, f"{_END}+", _END), f"{_END}$", "")
@@ -267,6 +271,8 @@ def copy_first_capital(source: Any, translation: Any) -> Any:
     is_changed &= tf.strings.regex_full_match(source, slot_first) | ~tf.strings.regex_full_match(
         translation, slot_first
     )
+    # Georgian sentences begin without a capital.
+    is_changed &= ~tf.strings.regex_full_match(translation, r"(?s)[^\p{L}]*\p{Georgian}.*")
     begin = tf.strings.regex_replace(translation, r"(?s)^([^\p{L}]*\p{L}).*$", r"\1")
     rest = tf.strings.regex_replace(translation, r"(?s)^[^\p{L}]*\p{L}", "")
     capital = tf.strings.join([tf.strings.upper(begin, encoding="utf-8"), rest])
@@ -292,7 +298,8 @@ def _split_spans(text: Any) -> tuple[Any, Any]:
     import tensorflow as tf
     import tensorflow_text
 
-    pieces = tensorflow_text.regex_split(text, f"{SPAN}|{WORD}", keep_delim_regex_pattern=_ALL)
+    pattern = f"{MONTH}|{SPAN}|{WORD}"
+    pieces = tensorflow_text.regex_split(text, pattern, keep_delim_regex_pattern=_ALL)
     return pieces, tf.strings.regex_full_match(pieces.flat_values, SPAN)
 
 

@@ -19,7 +19,7 @@ from nmt.text.final_marks import (
     split_final_marks,
 )
 from nmt.text.greetings import find_greetings
-from nmt.text.scripts import UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
+from nmt.text.scripts import CAPITALS, UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
 from nmt.text.slashes import Slashes
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import ANY_SLOT, Span
@@ -48,7 +48,7 @@ _CHANGED = re.compile(
     rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
     # Becomes a comma, with the dash of a narrator, or nothing before a mark.
     rf"|(?P<ellipsis>(?<={_WORD_END}){_ELLIPSES.pattern}(?: ?[—–―]| )?"
-    rf"(?=[¿¡]?(?:[^\W\d_A-ZÀ-ÖØ-Þ]|{ANY_SLOT})))|(?P<dots>(?<={_WORD_END})(?:…|\.{{3}})(?=[,;:]))"
+    rf"(?=[¿¡]?(?:[^\W\d_{CAPITALS}]|{ANY_SLOT})))|(?P<dots>(?<={_WORD_END})(?:…|\.{{3}})(?=[,;:]))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"

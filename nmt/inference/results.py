@@ -174,6 +174,8 @@ class Attention:
 
     def _repr_html_(self) -> str:
         """Return the display in a notebook: the interactive viewer."""
+        if not self.kinds:
+            return "<p>The model has no attention.</p>"
         from nmt.viewer.cells import notebook_cell
 
         return notebook_cell(self)

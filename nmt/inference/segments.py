@@ -71,7 +71,7 @@ class Segment:
 
     @cached_property
     def target_spans(self) -> tuple[str, ...]:
-        """What translations have in place of the kept spans: these, with dates translated."""
+        """What translations have in place of kept spans: these, dates and digits translated."""
         return self.dates.write_all(self.text, self.spans)
 
     @property

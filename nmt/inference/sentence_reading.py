@@ -18,6 +18,7 @@ from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
 from nmt.text.measures import add_units, cut_words
+from nmt.text.names import is_word_of
 from nmt.text.options import find_options
 from nmt.text.scripts import (
     has_capital_nouns,
@@ -72,7 +73,8 @@ class SentenceReader:
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
         normalizer: of the model: signs that it cannot encode are kept spans.
-        language: BCP 47 tag of the sentences. In German, capitals do not make a title.
+        language: BCP 47 tag of the sentences: how unknown words are corrected depends on it. In
+            German, capitals do not make a title.
         target_language: the same, of translations.
         dates: finds dates, which are kept spans that translations write otherwise.
         takes_brackets: whether brackets that the model has not learned are taken out of sentences
@@ -91,7 +93,7 @@ class SentenceReader:
         takes_brackets: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
-        self._words = words
+        self._words = None if words is None else SourceWords(words.counts, words.signs, language)
         self._normalizer = normalizer
         self._glossary: Glossary | None = None
         self._languages = language, target_language
@@ -186,6 +188,7 @@ class SentenceReader:
                 (begin, end)
                 for begin, end in self._words.find_names(text, [*protected, *unencodable])
                 if may_copy_name(text[begin:end], *self._languages)
+                and not is_word_of(self._languages[0], text[begin:end])
             )
         for begin, end, term, _ in terms:
             if term.is_kept and (keeps_terms or not self._is_known(term.source)):

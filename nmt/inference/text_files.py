@@ -90,6 +90,8 @@ def check_not_input(output: Path | None, *inputs: Path | BinaryIO | None) -> Non
 def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[TextIO]:
     """Open a file for lines in UTF-8, or standard output.
 
+    A terminal shows escapes of characters that its encoding lacks.
+
     Args:
         path: None: standard output.
         begin: append after this many bytes and drop the others; None: overwrite the file.
@@ -98,8 +100,11 @@ def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[Text
         UserError: the file cannot be written.
     """
     if path is None:
-        if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
-            sys.stdout.reconfigure(encoding="utf-8")  # in any locale
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            if sys.stdout.isatty():
+                sys.stdout.reconfigure(errors="backslashreplace")
+            else:
+                sys.stdout.reconfigure(encoding="utf-8")  # in any locale
         yield sys.stdout
         return
     try:

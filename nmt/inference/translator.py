@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config, DecodingConfig
-from nmt.config.data import list_tags
+from nmt.config.data import list_reverse_tags, list_tags
 from nmt.config.decoding import UNITS
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
@@ -18,7 +19,7 @@ from nmt.inference.joining import Joiner
 from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Results, Translation
-from nmt.inference.segmenting import Segmenter
+from nmt.inference.two_way_segmenting import make_segmenter
 from nmt.runs.custom_model import ModelClass
 from nmt.runs.folder import RunFolder
 from nmt.text.context import PreviousSentences
@@ -41,6 +42,7 @@ class Translator:
             preferred engine has positions.
         unit: one of `nmt.config.decoding.UNITS`; None: that of ``decoding``.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
+        reverse_tags: those of them that begin texts in the target language.
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
         context: previous sentences that stand before each sentence, as in training.
@@ -63,6 +65,7 @@ class Translator:
         longest: int | None = None,
         unit: str | None = None,
         tags: Sequence[str] = (),
+        reverse_tags: Sequence[str] = (),
         languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
         context: int = 0,
         words: SourceWords | None = None,
@@ -73,10 +76,11 @@ class Translator:
         self.tokenizer = tokenizer
         self.decoding = decoding
         max_tokens = min(longest or engine.max_length, engine.max_length) - 1  # EOS
-        self.segmenter = Segmenter(
+        self.segmenter = make_segmenter(
             tokenizer,
             max_tokens,
             tags,
+            reverse_tags,
             unit=unit or decoding.unit,
             language=languages[0],
             target_language=languages[1],
@@ -84,7 +88,8 @@ class Translator:
             words=words,
             carries_tags=True,
         )
-        self.joiner = Joiner(languages[1])
+        # Of a text that may be in either language, the marks around a joint decide.
+        self.joiner = Joiner(UNKNOWN_LANGUAGE if reverse_tags else languages[1])
         self.quality = quality or StoredQuality()
         self.pipeline = Pipeline(
             engines, tokenizer, self.segmenter, self.joiner, decoding, self.quality
@@ -122,6 +127,7 @@ class Translator:
             longest=None if whole else longest or max(config.training.row_lengths),
             unit="line" if whole else unit,
             tags=list_tags(config.data),
+            reverse_tags=list_reverse_tags(config.data),
             languages=config.data.languages,
             context=config.data.context,
             words=words,
@@ -202,18 +208,11 @@ class Translator:
         engine = self.keras_engine(feature)
         if engine is self.engine:
             return self
-        return Translator(
-            Engines(engine),
-            self.tokenizer,
-            self.decoding,
-            longest=self.segmenter.max_tokens + 1,
-            unit=self.segmenter.unit,
-            tags=self.segmenter.tags,
-            languages=(self.segmenter.language, self.joiner.language),
-            context=self.segmenter.context,
-            words=self.segmenter.words,
-            quality=self.quality,
-        )
+        translator = copy(self)
+        translator.engine, translator.engines = engine, Engines(engine)
+        parts = self.tokenizer, self.segmenter, self.joiner, self.decoding, self.quality
+        translator.pipeline = Pipeline(translator.engines, *parts)
+        return translator
 
     def begin_document(self) -> PreviousSentences:
         """Return what puts the sentences before it before each text of a document.
@@ -385,10 +384,10 @@ class Translator:
             glossary: of the search for the translation; None: it had none.
 
         Returns:
-            None if the text is empty, copied or translated in several segments.
+            None if the model has no attention, or the text is empty, copied or of several segments.
 
         Raises:
-            UserError: the Keras engine is missing.
+            UserError: the Keras engine is missing, or holds an ensemble.
         """
         engine = self.keras_engine("attention")
         segments = self.segmenter.with_glossary(glossary).segment(text).segments
@@ -396,4 +395,5 @@ class Translator:
             return None
         if translation is None:
             translation = self.run([text], SearchRequest(glossary=glossary))[0][0]
-        return attend_segment(engine, self.tokenizer, segments[0], translation)
+        attention = attend_segment(engine, self.tokenizer, segments[0], translation)
+        return attention if attention.kinds else None

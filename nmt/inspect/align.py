@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from nmt.analysis.tables import print_listings
-from nmt.arguments import Subcommands, add_encoding, add_run, check_pair_files
+from nmt.arguments import (
+    SET_TERMINAL,
+    Subcommands,
+    add_encoding,
+    add_run,
+    check_decoded,
+    check_pair_files,
+)
 from nmt.data.evaluation_sets import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
@@ -172,9 +179,10 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     """Check that the options fit together.
 
     Raises:
-        UserError: the inputs are missing or ambiguous, options of the method contradict each other,
-            or the output is one of the inputs.
+        UserError: the inputs are missing, ambiguous or undecodable, options of the method
+            contradict each other, or the output is one of the inputs.
     """
+    check_decoded(arguments.sentences, {}, SET_TERMINAL)
     inputs = [bool(arguments.sentences), arguments.source is not None, arguments.gold is not None]
     if sum(inputs) != 1:
         raise UserError("give sentences, or --source with --reference, or --gold")

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from nmt.analysis.tables import Listing, print_listings
-from nmt.arguments import Subcommands, add_beam, add_pairs, check_pairs
+from nmt.arguments import (
+    SET_TERMINAL,
+    Subcommands,
+    add_beam,
+    add_pairs,
+    check_decoded,
+    check_pairs,
+)
 from nmt.files import make_folder, write_json, write_text
 from nmt.startup.quiet import quiet_start
 
@@ -70,6 +77,7 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Compare systems, print the findings and write the report."""
+    check_decoded([], {"--sentence": arguments.sentence}, SET_TERMINAL)
     check_pairs(arguments)
     with quiet_start():
         from nmt.analysis.comparison.analysis import analyze

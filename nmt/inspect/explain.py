@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands, add_beam_size, add_run
+from nmt.arguments import SET_TERMINAL, Subcommands, add_beam_size, add_run, check_decoded
 from nmt.errors import UserError
 from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
@@ -44,6 +44,8 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print, and optionally write, the explanation of a sentence's best translation."""
+    words = {"--why": arguments.why, "--not": arguments.not_}
+    check_decoded([arguments.sentence], words, SET_TERMINAL)
     out = arguments.output
     if out is not None and out.suffix not in (".json", ".html"):
         raise UserError(f"{out}: the name of an explanation must end in .json or .html")

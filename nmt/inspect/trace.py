@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands, add_beam, add_run
+from nmt.arguments import SET_TERMINAL, Subcommands, add_beam, add_run, check_decoded
 from nmt.errors import UserError
 from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
@@ -25,7 +25,8 @@ def add(subcommands: Subcommands) -> None:
         help="beam search step by step: the tree of prefixes, the best tokens at each position",
         description="Search as nmt.translate does, and show every prefix in the beam as a tree "
         "(dim: dropped later), the most probable tokens at each position of the best output, and "
-        "where greedy search differs. nmt.translate searches an output that loops once more.",
+        "where greedy search differs. nmt.translate also adds tags and brackets, and searches an "
+        "output that loops once more.",
     )
     parser.add_argument("sentences", nargs="+")
     add_run(parser)
@@ -42,6 +43,7 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print, and optionally write, the trace of each sentence."""
+    check_decoded(arguments.sentences, {"--prefix": arguments.prefix}, SET_TERMINAL)
     out = arguments.output
     if out is not None and out.suffix not in (".json", ".html"):
         raise UserError(f"{out}: the name of a trace must end in .json or .html")

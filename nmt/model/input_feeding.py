@@ -90,29 +90,34 @@ class _Gradients(NamedTuple):
     fed: Tensor  # [B, D], the attentional state that it read
 
 
-def decode(cell: Cell, score: Score, inputs: DecoderInputs) -> tuple[Tensor, Tensor]:
+def decode(
+    cell: Cell, score: Score, inputs: DecoderInputs, *, return_weights: bool = False
+) -> tuple[Tensor, Any]:
     """Run a decoder over rows.
 
     Args:
         cell: the kind of cell of all layers.
         score: the kind of attention score.
         inputs: its inputs and weights.
+        return_weights: whether to return attention weights, which adds their gradient to the loop.
 
     Returns:
-        (attentional states [T, B, D] after dropout, attention weights float32 [T, B, H, S]).
+        (attentional states [T, B, D] after dropout; attention weights float32 [T, B, H, S], or ()).
     """
 
     def compute(*fields: Any) -> Any:
         loop = _Loop(cell, score, DecoderInputs(*fields))
         activations = loop.run()
 
-        def backward(attentional_gradient: Tensor, _: Tensor) -> DecoderInputs:
-            gradients = loop.run_backward(activations, attentional_gradient)
+        def backward(attentional_gradient: Tensor, weight_gradient: Any = ()) -> DecoderInputs:
+            gradients = loop.run_backward(activations, attentional_gradient, weight_gradient)
             return loop.input_gradients(activations, gradients)
 
-        return (loop.drop(activations.attentional), activations.weights), backward
+        outputs = (loop.drop(activations.attentional), activations.weights)
+        return outputs if return_weights else outputs[:1], backward
 
-    return call_with_gradient(compute, *inputs)
+    attentional, *weights = call_with_gradient(compute, *inputs)
+    return attentional, weights[0] if weights else ()
 
 
 def _apply(mask: Tensor | tuple[()], x: Tensor) -> Tensor:
@@ -217,8 +222,16 @@ class _Loop:
             for (states, _), initial in zip(activations.layers, self.initial, strict=True)
         )
 
-    def run_backward(self, activations: _Activations, attentional_gradient: Tensor) -> _Gradients:
-        """Return the gradients of all positions."""
+    def run_backward(
+        self, activations: _Activations, attentional_gradient: Tensor, weight_gradient: Any
+    ) -> _Gradients:
+        """Return the gradients of all positions.
+
+        Args:
+            activations: of all positions.
+            attentional_gradient: of the attentional states after dropout, [T, B, D].
+            weight_gradient: of the attention weights, [T, B, H, S]; (): they are not returned.
+        """
         attention = self.attention.transpose_kernels()
         layers = [layer.transpose_kernels() for layer in self.layers]
 
@@ -227,6 +240,7 @@ class _Loop:
 
         positions = (
             self.drop(attentional_gradient),
+            weight_gradient,
             shift(self.carry_mask, reverse=True),
             shift(self.feed_scale, reverse=True),
             self.dropout.between,
@@ -252,9 +266,8 @@ class _Loop:
         transposed_attention: AttentionParameters,
         transposed_layers: list[LayerWeights],
     ) -> _Gradients:
-        gradient, later_carry_mask, later_feed_scale, between, weight_mask, activations, before = (
-            position
-        )
+        gradient, weight_gradient, later_carry_mask, later_feed_scale, *rest = position
+        between, weight_mask, activations, before = rest
         gradient = gradient + later.fed * later_feed_scale
         pre_tanh = gradient * (1 - activations.attentional * activations.attentional)
         context_gradient = ops.matmul(pre_tanh, transposed_attention.context_kernel)
@@ -262,7 +275,7 @@ class _Loop:
             self._split_heads(context_gradient),
             activations.weights[:, :, None],
             self.memory.values_or_keys,
-            weight_mask if isinstance(weight_mask, tuple) else weight_mask[:, :, None],
+            *(x if isinstance(x, tuple) else x[:, :, None] for x in (weight_mask, weight_gradient)),
         )
         queries = self._split_heads(self._queries(activations))
         query_gradient = _merge_heads(

@@ -145,7 +145,8 @@ class Recurrent(EncoderDecoder):
         source_segments: Tensor,
         *,
         dropout_key: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Any]:
         """Score the next token after every prefix of a target.
 
         Args:
@@ -154,18 +155,20 @@ class Recurrent(EncoderDecoder):
             target_segments: int [B, T]; a position attends to its own segment of the source.
             source_segments: int [B, S]; 0 is padding.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
+            return_weights: whether to return attention weights.
 
         Returns:
-            (logits float32 [B, T, V]; attention weights float32 [B, H, T, S]).
+            (logits float32 [B, T, V]; attention weights float32 [B, H, T, S], or ()).
         """
         x = ops.transpose(x, (1, 0, 2))  # [T, B, D]
         initial = self.bridge(states, target_segments, source_segments)
-        run = self._run_feeding if self.sizes.input_feeding else self._run_plain
-        memory = self.reading.project(states)
-        attentional, weights = run(
-            x, memory, target_segments, source_segments, initial, fold(dropout_key, 1)
-        )
-        return self.embedding.logits(attentional), weights
+        memory, key = self.reading.project(states), fold(dropout_key, 1)
+        arguments = (x, memory, target_segments, source_segments, initial, key)
+        if self.sizes.input_feeding:
+            attentional, weights = self._run_feeding(*arguments, return_weights=return_weights)
+        else:
+            attentional, weights = self._run_plain(*arguments)
+        return self.embedding.logits(attentional), weights if return_weights else ()
 
     def bridge(
         self, states: Tensor, target_segments: Tensor, source_segments: Tensor
@@ -225,8 +228,13 @@ class Recurrent(EncoderDecoder):
         source_segments: Tensor,
         initial: tuple[Tensor, ...],
         dropout_key: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Run cells and attention position by position; see `_run_plain` for the results."""
+        *,
+        return_weights: bool,
+    ) -> tuple[Tensor, Any]:
+        """Run cells and attention position by position.
+
+        See `_run_plain` for the results; without ``return_weights``, the weights are ().
+        """
         first, others = self.decoder_layers[0], self.decoder_layers[1:]
         kernel = first.in_compute_dtype(first.inputs.kernel)  # [2 D, g R]
         bias = first.in_compute_dtype(first.inputs.bias)
@@ -247,8 +255,12 @@ class Recurrent(EncoderDecoder):
             initial=initial,
             dropout=self._draw_masks(x, memory, dropout_key),
         )
-        attentional, weights = decode(first.cell_type, self.reading.score, inputs)
-        return ops.transpose(attentional, (1, 0, 2)), ops.transpose(weights, (1, 2, 0, 3))
+        attentional, weights = decode(
+            first.cell_type, self.reading.score, inputs, return_weights=return_weights
+        )
+        if return_weights:
+            weights = ops.transpose(weights, (1, 2, 0, 3))
+        return ops.transpose(attentional, (1, 0, 2)), weights
 
     def _draw_masks(self, x: Tensor, memory: Memory, dropout_key: Tensor | None) -> DropoutMasks:
         """Return the dropout masks inside the loop over ``x`` [T, B, D]."""
@@ -290,6 +302,7 @@ class Recurrent(EncoderDecoder):
             target_segments,
             source_segments,
             dropout_key=decoder_key,
+            return_weights=return_attention,
         )
         return logits, ([weights],)
 

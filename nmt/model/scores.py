@@ -146,7 +146,11 @@ def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def score_gradient(
-    context_gradient: Tensor, weights: Tensor, values: Tensor, dropout_mask: Any
+    context_gradient: Tensor,
+    weights: Tensor,
+    values: Tensor,
+    dropout_mask: Any,
+    weight_gradient: Any = (),
 ) -> Tensor:
     """Return the gradient of the scores, float32 [B, H, T, S].
 
@@ -155,8 +159,11 @@ def score_gradient(
         weights: [B, H, T, S], before dropout.
         values: [B, H, S, C].
         dropout_mask: [B, H, T, S], the factor of the weights; (): no dropout.
+        weight_gradient: float32 [B, H, T, S], of the weights as results; (): they are none.
     """
     gradient = ops.cast(ops.einsum("bhtc,bhsc->bhts", context_gradient, values), "float32")
     if not isinstance(dropout_mask, tuple):
         gradient = gradient * dropout_mask
+    if not isinstance(weight_gradient, tuple):
+        gradient = gradient + weight_gradient
     return weights * (gradient - ops.sum(gradient * weights, axis=-1, keepdims=True))

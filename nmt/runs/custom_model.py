@@ -36,7 +36,8 @@ def build_custom(
     """Build a model of a class from Python; ``precision`` names a Keras dtype policy.
 
     Raises:
-        UserError: it is not an `EncoderDecoder`, lacks methods, or two of its weights share a name.
+        UserError: it is not an `EncoderDecoder`, lacks methods, is built from the sizes of another
+            kind of model, or two of its weights share a name.
     """
     name = name_component(model_class)
     with _counting_names_anew():
@@ -69,6 +70,7 @@ def _build(
 ) -> Model:
     from nmt.model.encoder_decoder import EncoderDecoder
 
+    _check_sizes(model_class, name, sizes)
     model = model_class(sizes, name="model", dtype=precision)
     if not isinstance(model, EncoderDecoder):
         raise UserError(
@@ -82,6 +84,22 @@ def _build(
         raise UserError(f"model={name} lacks {', '.join(missing)}: see nmt.model.EncoderDecoder")
     model.build()
     return model
+
+
+def _check_sizes(
+    model_class: ModelClass, name: str, sizes: TransformerSizes | RecurrentSizes
+) -> None:
+    """Check that a class is built from sizes of the configured kind; functions are not checked."""
+    needed = getattr(getattr(model_class, "func", model_class), "sizes_class", None)
+    remedies = {
+        TransformerSizes: "model=compact or another transformer",
+        RecurrentSizes: "model=rnn",
+    }
+    if needed in remedies and not isinstance(sizes, needed):
+        raise UserError(
+            f"model={name} is built from {needed.__name__}, and the configured model has "
+            f"{type(sizes).__name__}: add {remedies[needed]} to the overrides"
+        )
 
 
 def read_model_name(run: RunFolder) -> str | None:

@@ -52,6 +52,7 @@ METRICS_FILE = "metrics.jsonl"
 DEV_OUTPUTS_FILE = "dev_outputs.jsonl"
 TEST_SCORES_FILE = "evaluation_test.json"
 LATEST = "latest"
+_MANIFEST_FILE = "manifest.json"  # `nmt.formats.manifest.MANIFEST_FILE`, of exports
 _CHECKSUM = "# SHA-256 of the lines below: "  # the first line of config.yaml
 _TOKENIZER_CHECKSUM = "tokenizer_sha256"  # in corpus.json
 
@@ -107,7 +108,9 @@ class RunFolder:
             UserError: the path is not a run folder.
         """
         if not path.exists():
-            runs = [] if path.name == LATEST else [*path.parent.glob(f"*/{CONFIG_FILE}")]
+            runs = sorted(path.parent.glob(f"*/{CONFIG_FILE}"))
+            if path.name == LATEST:  # its run was moved, or the file system has no links
+                runs = runs[-1:]
             if len(path.parts) == 1:  # the name of a run, without its folder
                 runs += Path("runs").glob(f"*/{CONFIG_FILE}")
             suggestion = suggest(str(path), [str(each.parent) for each in runs]).lstrip("; ")
@@ -115,6 +118,8 @@ class RunFolder:
             raise UserError(f"run {path} does not exist; {hint}")
         if not (path / CONFIG_FILE).is_file():
             raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
+        if (path / _MANIFEST_FILE).is_file() and not (path / CORPUS_FILE).is_file():
+            raise UserError(f"{path} is an export, not a run folder: name the run it was made from")
         return cls(path.resolve(), model_class)
 
     @cached_property

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
-from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
+from nmt.text.scripts import CAPITALS, is_spaced_alnum, is_unspaced_letter
 from nmt.text.spans import Span, find_spans, make_kept_test, make_overlap_test
 from nmt.text.tags import SEPARATORS, TaggedText, take_out
 
@@ -33,7 +33,7 @@ _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
 _LIST_MARKER = re.compile(
     rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)|[ivx]{{2,4}}\)){_TAGS}\s+(?=\S)"
     # Not an initial, nor a letter of an abbreviation, which no capital follows.
-    rf"|{_TAGS}[a-z]\.{_TAGS}\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])"
+    rf"|{_TAGS}[a-z]\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}])"
     # The bullet of a list in a PDF may touch its text.
     rf"|[•‣⁃](?=[¿¡«“\"(]*[^\W_])"
     # A dash before a single consonant is that of an option: -v.
@@ -43,7 +43,7 @@ _LIST_MARKER = re.compile(
 _ANY_MARKER = re.compile(
     rf"{_TAGS}(?:(?:[0-9]{{1,3}}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{{1,3}}|[A-Za-z])\)){_TAGS}\s+(?=\S)"
     r"|(?:\.{3}|…) ?(?=[¿¡]?[^\W\d_])"  # of a sentence that continues another one
-    r"|[-–—](?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ]|[¿¡])|[-–—] (?=[¿¡A-ZÀ-ÖØ-Þ])"
+    rf"|[-–—](?=[¿¡«“\"(]*[{CAPITALS}]|[¿¡])|[-–—] (?=[¿¡{CAPITALS}])"
 )
 # A sentence in quotation marks, brackets (also < and >) or signs of emphasis, which stay around it
 # untranslated; a mark after them ends the sentence.

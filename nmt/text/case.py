@@ -92,7 +92,7 @@ def to_sentence_case(text: str, case: LetterCase) -> str:
     if first is None:
         return lower
     begin = first.start()
-    return lower[:begin] + lower[begin].upper() + lower[begin + 1 :]
+    return lower[:begin] + lower[begin].title() + lower[begin + 1 :]
 
 
 def apply_case(text: str, case: LetterCase) -> str:
@@ -127,7 +127,7 @@ def copy_first_capital(source: str, translation: str) -> str:
     if first is None or word is None or not first[0][0].isupper() or word[0] != word[0].lower():
         return translation
     begin = word.start()
-    capital = translation[begin].upper()
+    capital = translation[begin].title()  # Georgian has no capitals at the beginning of words
     if len(capital) > 1:  # of ŉ, for example
         return translation
     return translation[:begin] + capital + translation[begin + 1 :]
@@ -158,4 +158,4 @@ def _capitalize_long(match: re.Match[str]) -> str:
     word = match[0]
     is_lower = word == word.lower()  # iPhone stays
     is_capitalized = is_lower and (len(word) > _SHORT or match.start() == 0)
-    return word[0].upper() + word[1:] if is_capitalized else word
+    return word[0].title() + word[1:] if is_capitalized else word

@@ -14,6 +14,7 @@ from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
+from nmt.text.digits import localize_digits
 from nmt.text.ordinals import OrdinalWriter
 from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
 from nmt.text.spans import SLOTS, make_overlap_test
@@ -151,7 +152,7 @@ _ARTICLES = "el|il|le|o|der|den|am|the"  # of a date
 
 
 class DateWriter:
-    """Finds the dates and ordinals of a language, and writes them in another one.
+    """Finds the dates and ordinals of a language, and writes them and numbers in another one.
 
     Args:
         source: BCP 47 tag of the texts; without a table of its months, nothing is found.
@@ -161,6 +162,7 @@ class DateWriter:
     def __init__(self, source: str, target: str) -> None:
         self._kept: frozenset[str] = frozenset()
         self._ordinals = OrdinalWriter(source, target)
+        self._target_language = target
         codes = primary_subtag(source), primary_subtag(target)
         read, self._target = map(_LANGUAGES.get, codes)
         self._months: list[re.Pattern[str]] = []
@@ -230,7 +232,7 @@ class DateWriter:
         return sorted([*dates, *(each for each in self._ordinals.find(text) if not is_date(*each))])
 
     def write_all(self, source: str, spans: Sequence[str]) -> tuple[str, ...]:
-        """Return kept spans with the dates and ordinals in the other language.
+        """Return kept spans with the dates, ordinals and digits of the other language.
 
         Args:
             source: with slots.
@@ -243,7 +245,7 @@ class DateWriter:
         )
 
     def write(self, date: str, before: str = "", after: str = "") -> str:
-        """Return a date or ordinal in the other language; other texts, and capitals, stay.
+        """Return a date, ordinal or number in the other language; other texts, and capitals, stay.
 
         Args:
             date: a kept span.
@@ -257,7 +259,8 @@ class DateWriter:
             return self.write(first) + dash + self.write(last)
         parts = self._parse(date)
         if parts is None:
-            return self._ordinals.write(date, before, after)
+            written = self._ordinals.write(date, before, after)
+            return localize_digits(written, self._target_language)
         written = self._write(parts)
         return written.upper() if (parts["MONTH"] or "").isupper() else written
 

@@ -14,6 +14,7 @@ from nmt.text.marked import splice
 from nmt.text.scripts import (
     UNKNOWN_LANGUAGE,
     UNSPACED_SENTENCES,
+    WIDE,
     is_right_to_left,
     is_unspaced_letter,
     primary_subtag,
@@ -37,7 +38,16 @@ _NEXT_WORD = re.compile(r"\s\w+")
 _ELLIPSES = re.compile(r"\.{2,}|…")
 _SLASH = re.compile(r"[^\W\d_]/[^\W\d_]")
 _DASH = re.compile(r"\s[—–―-]\s|\w[—–―]|[—–―]\w")
-_GREEK_QUESTION = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff];$")
+_GREEK = "[\u0370-\u03ff\u1f00-\u1fff]"
+_GREEK_QUESTION = re.compile(f"{_GREEK};$")
+_GREEK_SEMICOLON = "·"  # elsewhere, between words
+# Letters of a script, and its marks in place of others.
+_CLAUSE_MARKS_OF_SCRIPTS = (
+    (re.compile(_GREEK), {";": _GREEK_SEMICOLON}),
+    (re.compile("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]"), {",": "،", ";": "؛"}),
+    (re.compile("[\u3040-\u30ff]"), {",": "、", ":": "：", ";": "；"}),
+    (re.compile(f"[{WIDE}]"), {",": "，", ":": "：", ";": "；"}),
+)
 # A mark inside of a quotation: it ends a translation that gets no other mark.
 _ENDS_QUOTATION = re.compile(r"[.!?…][\"'”’»)\]]+$")
 # The dot of these stays before a colon.
@@ -73,6 +83,7 @@ def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False
 
     A question stays one. A translation that ends with a mark of another script, with one that
     `split_final_marks` does not split off, or with one inside of a quotation, stays as it is.
+    A colon, semicolon or comma is that of its script.
 
     Args:
         source: the source.
@@ -86,7 +97,8 @@ def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False
     if is_fragment and not marks and target_marks == "." and not _ABBREVIATION.search(translation):
         return text
     has_words = any(map(str.isalnum, text))
-    has_other_marks = not target_marks and translation.endswith(tuple(FINAL_MARKS))
+    other_marks = (*FINAL_MARKS, _GREEK_SEMICOLON)
+    has_other_marks = not target_marks and translation.endswith(other_marks)
     is_ended = has_other_marks or _ENDS_QUOTATION.search(translation)
     if marks == simple or not has_words or is_ended:
         return translation
@@ -96,7 +108,14 @@ def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False
     if target_marks == "." and marks in CLAUSE_MARKS and _ABBREVIATION.search(translation):
         text = translation
     # Of «¿Sí?», the dot after the quotation ends the sentence around it.
-    return text + (simple if marks == simple + "." else marks)
+    return text + (simple if marks == simple + "." else _localize_clause_mark(marks, text))
+
+
+def _localize_clause_mark(mark: str, text: str) -> str:
+    """Return what stands for a mark in the script of the last letter of a text."""
+    last = next(filter(str.isalpha, reversed(text)), "")
+    marks = (marks for letter, marks in _CLAUSE_MARKS_OF_SCRIPTS if letter.match(last))
+    return next(marks, {}).get(mark, mark)
 
 
 def find_commas(text: str) -> list[int]:

@@ -9,10 +9,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
-from unicodedata import combining, normalize
+from unicodedata import combining
 
 from nmt.text.noise import KEY_NEIGHBORS
-from nmt.text.scripts import strip_accents
+from nmt.text.scripts import (
+    UNKNOWN_LANGUAGE,
+    is_agglutinative,
+    may_change_accents,
+    split_accents,
+    strip_accents,
+)
 
 _REPEATED = re.compile(r"([^\W\d_])\1{2,}")  # a letter three times in a row
 _NUMERAL = re.compile("[ivxlcdm]+")
@@ -31,6 +37,8 @@ _LIKELY = 0.2  # probability of an error inside, from which on a first word may 
 _LONG = 5  # letters of a word that has an inside
 _COMMON_ENDING = 20  # known words with an ending, from which on an unknown word may be a form
 _ENDING, _MIN_STEM = 3, 5  # letters in which forms of one word differ, and agree
+_SUFFIX = 2  # last letters of a word of an agglutinative language, which may be another form
+_DIFFERENT = {"и", "й"}  # endings of герои and герой: neither is written for the other
 
 
 class KnownWords:
@@ -38,10 +46,12 @@ class KnownWords:
 
     Args:
         counts: word -> occurrences, the most frequent ones first.
+        language: BCP 47 tag of the words, which decides whether accents alone make another word.
     """
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int], language: str = UNKNOWN_LANGUAGE) -> None:
         self._counts = counts
+        self._language = language
 
     def correct(self, word: str, max_rank: int) -> str:
         """Return the known word that an unknown one may be, or that word itself.
@@ -56,6 +66,8 @@ class KnownWords:
         best = self._by_bare.get(bare)
         if best == bare != lower:  # odió is not odio
             return word
+        if best is not None and not may_change_accents(lower, self._language):
+            return word  # Mantel is not Mäntel
         if best is not None and best[:-1] == lower[:-1] and f"{lower}s" in self._counts:
             return word  # saludo, of saludos, is not saludó
         if best is None and any(form in self._counts for form in _list_forms(lower)):
@@ -90,14 +102,20 @@ class KnownWords:
             return None
         errors = _list_errors(bare, self._alphabet)
         is_form = self._endings[bare[-_ENDING:]] >= _COMMON_ENDING  # importan is not importa
+        kept = _SUFFIX if is_agglutinative(self._language) else int(is_form)
+        suffix = bare[len(bare) - kept :]
+        may_change = may_change_accents(lower, self._language)
         accents, intended = _count_accents(lower), [(_MIN_SCORE, "")]
         for right, probability in errors.items():
-            if is_form and right[-1:] != bare[-1:]:
+            if not right.endswith(suffix):
                 continue
             has_same_ends = right[0] == bare[0] and right[-_ENDING:] == bare[-_ENDING:]
             is_inside = has_same_ends and len(bare) >= _LONG
             for known in self._variants.get(right, ()):
-                rate = probability * _compare_accents(accents, _count_accents(known))
+                known_accents = _count_accents(known)
+                if known_accents != accents and not may_change:
+                    continue
+                rate = probability * _compare_accents(accents, known_accents)
                 if self._ranks[known] < max_rank or (is_inside and rate >= _LIKELY):
                     intended.append((rate * self._counts[known], known))
         return max(intended)[1] or None
@@ -220,7 +238,7 @@ def _list_errors(word: str, alphabet: str) -> dict[str, float]:
         before, after = word[:i], word[i:]
         for letter in alphabet:
             add(before + letter + after, 1)
-            if after:
+            if after and {letter, after[0]} != _DIFFERENT:
                 is_beside = after[0] in KEY_NEIGHBORS.get(letter, "")
                 add(before + letter + after[1:], _BESIDE if is_beside else _FAR)
         if after:
@@ -233,7 +251,7 @@ def _list_errors(word: str, alphabet: str) -> dict[str, float]:
 
 
 def _count_accents(word: str) -> Counter[str]:
-    return Counter(filter(combining, normalize("NFD", word)))
+    return Counter(filter(combining, split_accents(word)))
 
 
 def _compare_accents(typed: Counter[str], known: Counter[str]) -> float:

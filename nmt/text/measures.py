@@ -13,7 +13,7 @@ _UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|am|pm|AM|PM)(?![\w@'’/-]|\.\w)")  #
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
 _TOUCHING_WORD = re.compile(r"(\d+)[^\W\d_]{4,}")  # 3hijos; shorter ones are endings: 2nda
 _WORD_BEFORE = re.compile(r"([a-z]{2,5})-\d[\d.,:/–-]*s?")  # type-2, mid-1990s
-# After a number with its unit, no path or placeholder begins: 15 mg/kg/día, Paso 2:abra.
+# After a number with its unit, no path or placeholder begins: 10 €/mes/usuario, Paso 2:abra.
 _NUMBER_AND_UNIT = re.compile(r"[+−~±-]?[€$£]?\d[\d.,/]*\s?(?:[^\W\d_]+|[€$£%])?")
 _CONTINUED = re.compile(r"/[^\W\d_]|:[a-z]")
 _ABBREVIATING_DOT = re.compile(r"\.(?=\s+[a-zà-öø-ÿ])")  # of "5 km. de aquí"
@@ -45,7 +45,7 @@ def cut_words(
 ) -> Iterator[Span]:
     """Yield kept spans, in which numbers have no word beside them that a model reads.
 
-    What follows a number with its unit is none: the /kg/día of 15 mg/kg/día.
+    What follows a number with its unit is none: the /mes/usuario of 10 €/mes/usuario.
 
     Args:
         text: a sentence.

@@ -6,9 +6,26 @@ import re
 from functools import cache
 from pathlib import Path
 
-from nmt.text.scripts import POSSESSIVE, strip_accents
+from nmt.text.scripts import POSSESSIVE, primary_subtag, strip_accents
 
 _FILE = Path(__file__).with_name("names.txt")
+# Names that are also words of these languages, whose sources have few names in lower case.
+_LANGUAGES_OF_WORDS = {
+    "alan": "fi tr",
+    "ana": "az sw tr",
+    "anna": "et fi",
+    "ben": "ca da fr it nb nl nn no sv tr",
+    "ken": "br nl",
+    "kim": "az pl tr",
+    "marc": "ca fr",
+    "minh": "vi",
+    "nora": "eu",
+    "ole": "et fi",
+    "quang": "vi",
+    "sam": "bs hr pl sl sr",
+    "thao": "vi",
+    "ute": "nb nn no sv",
+}
 # Headings in the file. The first is followed by all names, up to the last heading: by cities after
 # the second, names that are also ordinary words after the third; by frequent words after the last.
 _NAMES, _CITIES = "# Spanish", "# Cities"
@@ -41,6 +58,11 @@ def is_name(word: str) -> bool:
 def is_first_name(word: str) -> bool:
     """Whether a word is a name of `names.txt`, other than a city."""
     return is_name(word) and word.lower() not in _read_names(_CITIES, _WORDS)
+
+
+def is_word_of(language: str, name: str) -> bool:
+    """Whether a name in lower case is an ordinary word of a language, a BCP 47 tag."""
+    return primary_subtag(language) in _LANGUAGES_OF_WORDS.get(name, "").split()
 
 
 def may_be_name(word: str) -> bool:

@@ -9,7 +9,12 @@ from unicodedata import bidirectional, category, combining, normalize
 from nmt.text.cleaning import JOINERS
 
 UNKNOWN_LANGUAGE = "und"
-PLAIN_WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"  # expression of a word without digits
+# Members of a character class: vowel signs and accents, which \w lacks, and joiners.
+_EXTENDING = JOINERS + "".join(
+    chr(point) for point in range(0x300, 0x2000) if category(chr(point))[0] == "M"
+)
+_LETTERS = rf"[^\W\d_]+(?:[{_EXTENDING}][^\W\d_]*)*"
+PLAIN_WORD = rf"{_LETTERS}(?:['’-]{_LETTERS})*"  # expression of a word without digits
 POSSESSIVE = re.compile("['’]s$")
 # Languages without spaces between words: Chinese and Japanese, which have none between sentences
 # either, and Thai, Lao, Khmer, Burmese.
@@ -20,6 +25,20 @@ _RIGHT_TO_LEFT_LANGUAGES = frozenset(
     """ar ara arb arc ary arz apc azb bal ckb div dv fa fas glk he heb iw khw ks lrc mzn nqo per pes
     pnb prs ps pus sd skr syr ug uig ur urd yi yid""".split()
 )
+# Languages in which few words differ by their accents alone: people leave them out, or err.
+_LOOSE_ACCENTS = frozenset(
+    "und en eng es spa pt por fr fra fre it ita ca cat gl glg oc oci".split()
+)
+# Others in which accents are often left out; elsewhere, a letter with a mark is another letter.
+_OMITTED_ACCENTS = frozenset("el ell gre ru rus nl nld dut af afr".split())
+# Letters of Cyrillic whose marks nobody leaves out: those of й and ї are not accents.
+_WITHOUT_OWN_LETTERS = re.compile("[^йўїѓќЙЎЇЃЌ]+")
+# Languages that say with endings what others say with words, so that most forms are rare.
+_AGGLUTINATIVE_LANGUAGES = frozenset(
+    """tr tur az aze azj crh tk tuk kk kaz ky kir uz uzb tt tat ba bak fi fin et est ekk hu hun eu
+    eus baq qu que""".split()
+)
+_APOSTROPHE_LANGUAGES = frozenset("tr tur az aze azj crh".split())
 _STRONG = ("L", "R", "AL")  # Unicode's classes of characters with a direction
 # Languages that are written in Cyrillic letters.
 _CYRILLIC_LANGUAGES = frozenset("ru uk be bg sr mk kk ky mn tg tt ba cv os ab ce av udm".split())
@@ -32,6 +51,8 @@ UNSPACED_LETTERS = (
 )
 # A character class of these letters and of the marks that Chinese and Japanese write with them.
 UNSPACED = f"[{UNSPACED_LETTERS}\u3000-\u303f\uff00-\uffef]"
+# Capitals of Latin, Greek, Cyrillic and Armenian, as members of a character class.
+CAPITALS = "".join(filter(str.isupper, map(chr, (*range(0x41, 0x590), *range(0x1E00, 0x2000)))))
 # Letters of scripts without letter case, as members of a character class: also those of Hebrew to
 # Sinhala, Tibetan and Hangul.
 CASELESS_LETTERS = (
@@ -51,10 +72,41 @@ def primary_subtag(language: str) -> str:
 
 
 def strip_accents(text: str) -> str:
-    """Return a text whose letters have no accents: ñ becomes n."""
+    """Return a text whose letters have no accents: ñ becomes n, but й does not become и."""
     if text.isascii():
         return text
-    return "".join(sign for sign in normalize("NFD", text) if not combining(sign))
+    return "".join(sign for sign in split_accents(text) if not combining(sign))
+
+
+def split_accents(text: str) -> str:
+    """Return a text whose accents are characters, each after its letter; й stays as it is."""
+    return _WITHOUT_OWN_LETTERS.sub(
+        lambda match: normalize("NFD", match[0]), normalize("NFC", text)
+    )
+
+
+def may_change_accents(word: str, language: str) -> bool:
+    """Whether an unknown word may be a known one with other accents.
+
+    Args:
+        word: the word.
+        language: BCP 47 tag. In Romance languages and English, accents may be missing or wrong; in
+            some others, such as Greek, a word without accents may lack them. Elsewhere they make
+            other words, as in German *Mantel* and *Mäntel*.
+    """
+    code = primary_subtag(language)
+    lacks_accents = strip_accents(word) == word
+    return code in _LOOSE_ACCENTS or (code in _OMITTED_ACCENTS and lacks_accents)
+
+
+def is_agglutinative(language: str) -> bool:
+    """Whether the words of a language, a BCP 47 tag, have too many forms for a list of words."""
+    return primary_subtag(language) in _AGGLUTINATIVE_LANGUAGES
+
+
+def has_apostrophe_before_endings(language: str) -> bool:
+    """Whether a language, a BCP 47 tag, writes ``'`` between a name and its ending: Ankara'da."""
+    return primary_subtag(language) in _APOSTROPHE_LANGUAGES
 
 
 def is_right_to_left(language: str) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 
+from nmt.text.columns import find_gaps
 from nmt.text.dates import is_short_month
 from nmt.text.final_marks import OTHER_STOPS, STOPS
 from nmt.text.names import is_name
-from nmt.text.scripts import has_capital_nouns, primary_subtag
+from nmt.text.scripts import CAPITALS, has_capital_nouns, primary_subtag
 from nmt.text.spans import find_spans, make_kept_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
@@ -26,18 +27,13 @@ _BOX = r"(?:[☐☑☒]|\[ ?\])"
 # Escaped line breaks and tabs, but not the beginnings of LaTeX's commands.
 _ESCAPE = r"\\n(?!(?:abla|e[qw]|ot|oindent|u)\b|ewcommand|ewline)|\\[rt](?![a-z])"
 _SEPARATOR = re.compile(
-    rf"(?<=\S\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[A-ZÀ-ÖØ-Þ]))\s+(?=\S)"
+    rf"(?<=\S\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[{CAPITALS}]))\s+(?=\S)"
     rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\S\s)(?:[|·•‣›→»>]|{_BOX})$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
     r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
 )
-# Between columns made of spaces, and before the number of a page.
-_COLUMN = re.compile(
-    r"(?<=[^\s.!?…])[ \u00a0]{4,}(?=[^\sa-zß-öø-ÿ])|(?<=[^\s.])\s?\.{4,}\s?(?=\d+$)"
-)
-_WIDE = 6  # spaces that separate two columns
-_CAPITALIZED = "[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}"
+_CAPITALIZED = rf"[{CAPITALS}][^\W\d_{CAPITALS}]{{2,}}"
 _LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida
 _DASH_BETWEEN = re.compile(r"(?<=\S)\s+([—–-]\s+)(?=\S)")
 _ENDS_CLAUSE = re.compile(rf"[.!?…:;,{OTHER_STOPS}][{CLOSING}]*(?:\s|$)")
@@ -59,10 +55,10 @@ _SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问�
 # Cuts that are missing: where a span or "etc." ends a sentence, after a dot in quotation marks,
 # after a face that stands for a dot, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
-_QUOTED_DOT = re.compile(r"\.[\"'”’»)]\s+(?=[¿¡]?[A-ZÀ-ÖØ-Þ])")
+_QUOTED_DOT = re.compile(rf"\.[\"'”’»)]\s+(?=[¿¡]?[{CAPITALS}])")
 _AFTER_FACE = re.compile(  # a face, a hand or an emoticon, after a word
     r"(?<=[^\W\d_]) (?:[\U0001f600-\U0001f64f\U0001f910-\U0001f92f\U0001f970-\U0001f97a"
-    r"\U0001f44b-\U0001f450\U0001f3fb-\U0001f3ff]+|[:;]'?-?[()]) (?=[¿¡]?[A-ZÀ-ÖØ-Þ])"
+    rf"\U0001f44b-\U0001f450\U0001f3fb-\U0001f3ff]+|[:;]'?-?[()]) (?=[¿¡]?[{CAPITALS}])"
 )
 _FINAL = tuple(STOPS)
 _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
@@ -74,9 +70,9 @@ _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=
 _LABEL = re.compile(
     r"[\s*•●–—-]*(?:(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
     r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
-    r"|(?P<remark>\((?:(?:[A-ZÀ-ÖØ-Þ] )?[A-ZÀ-ÖØ-Þ]|[^\W\d_]{2})[^\W\d_]{2}[^()]{,60}\)"
+    rf"|(?P<remark>\((?:(?:[{CAPITALS}] )?[{CAPITALS}]|[^\W\d_]{{2}})[^\W\d_]{{2}}[^()]{{,60}}\)"
     r"|\[[^\W\d_]{3}[^\[\]]{,60}\])\s+"
-    r"(?=[¿¡«“\"(\[]*[A-ZÀ-ÖØ-Þ])"
+    rf"(?=[¿¡«“\"(\[]*[{CAPITALS}])"
     r"|\[?\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? \d{1,2}:\d{2}(?::\d{2})?(?:\]| -) )"
 )
 _ITEM = re.compile(r"(?:[IVX]{1,4}|[A-Za-z]|P\.\s?[DS])\.\s+")  # the mark of an item, or P.S.
@@ -114,7 +110,7 @@ _UNIT_OR_NO = (
     rf"(?:(?i:cm|hrs?|kg|km|mg|mm)|no(?!\.\s+[IVXLC]+\b))"
     rf"(?=\.\s+[{_QUOTES}]*[^\W\d_a-zß-öø-ÿа-џґ])"
 )
-_LETTER = r"[A-HJ-Z](?=\.\s+[A-ZÀ-ÖØ-Þ])"
+_LETTER = rf"[A-HJ-Z](?=\.\s+[{CAPITALS}])"
 # Abbreviations after which a sentence continues, in lower case, without their dots.
 _BEFORE_NUMBERS = frozenset(
     """abb approx aprox apdo art arts bd bldg c ca cap caps cf ch cód ed eds fig figs fol kap lib ln
@@ -122,17 +118,23 @@ _BEFORE_NUMBERS = frozenset(
     tfno tít v vol vols vs""".split()
 )
 _BEFORE_WORDS = _BEFORE_NUMBERS | frozenset(
-    """adj admón adv atte av avda bzw cda cdas cdta cdtas cía cl co crta ctra cta dcha dto dtos edif
-    esc gr grs hrs kgs kms pto ptos pza urb corp dept depto dgl dir dpto dr dra ej etc ex excmo
-    fdo fr gob gral hab hno hnos hr ilmo inc incl ing izq jr kg km lic lt ltd max mg min ml mm mons
-    mr mrs ms neg nat obj ob pdo pdte ph plza prof profa pról prov pta ptas rep resp rte rvdo seg
-    sr sra sras sres srta st sta sto trad ud uds usw vd vds vgl ing zzgl
-    """.split()
+    """adj admón adv asc atte av avda calef cda cdas cdta cdtas cía co comp const corp crta cta cte
+    ctra dcha dept depto desc dir dpto dra dto dtos edif ej esc etc ex excl excmo fdo gob gral hab
+    hno hnos ilmo inc incl ing izq lic max min mons nat neg ob obj obs op pdo pdte plza pres prof
+    profa pról prov pta ptas pto ptos pza pzas qty rep resp rte rvdo seg sobr sra sras sres srta sta
+    sto sup temp trad ud uds urb usw vel""".split()
 )
+_LETTER_OR_CONSONANTS = re.compile(".|[b-df-hj-np-tv-xz]+")  # c., tbsp., kg., vgl.
 _BEFORE_NAMES = frozenset(
-    """av avda bd cía dr dra dña fco gral hna hno ing lic mme mlle mons mr mrs ms mª pl prof
+    """av avda bd cía dr dra dña fco gral hna hno ing lic mme mlle mons mr mrs ms mª ntra pl prof
     profa sr sra sres srta sta sto""".split()
 )
+_WORDS_OF_LANGUAGES = {  # where these are words: off, pull, stands, hundred
+    "av": frozenset("da nb nn no sv".split()),
+    "dra": frozenset("nb nn no sv".split()),
+    "sta": frozenset("cs it nl ro".split()),
+    "sto": frozenset("bs cs hr it pl sk sl sr".split()),
+}
 # Words that begin a sentence and are not family names, so that "the U.S." ends the one before.
 _BEGINNINGS = frozenset(
     """but he her his how if it our she so that their then there these they this we what when where
@@ -218,10 +220,8 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
         return [match.span() for match in re.finditer("/", line)]
     if dash := _find_heading_dash(line):
         separators = sorted([*separators, dash])
-    columns = [match.span() for match in _COLUMN.finditer(line)]
-    are_wide = (last - first >= _WIDE or "." in line[first:last] for first, last in columns)
-    if not line.endswith(_FINAL) and (len(columns) > 1 or any(are_wide)):
-        separators = sorted([*separators, *columns])
+    if gaps := find_gaps(line):
+        separators = sorted([*separators, *gaps])
     if not separators:
         return []
     is_inside = make_kept_test(line)
@@ -372,7 +372,7 @@ def _continues(before: str, after: str, language: str) -> bool:
             _ELLIPSIS.search(before)
             or _QUOTED.search(before)
             or _INITIALS.search(before)
-            or len(dotted) == 1
+            or _LETTER_OR_CONSONANTS.fullmatch(dotted)
             or dotted in _BEFORE_WORDS
         )
     if first.isdecimal():
@@ -385,7 +385,7 @@ def _continues(before: str, after: str, language: str) -> bool:
         return not _begins_sentence(after)  # an initial
     if language == "de" and _ORDINAL.search(before):  # der 2. Weltkrieg
         return True
-    return dotted in _BEFORE_NAMES
+    return dotted in _BEFORE_NAMES and language not in _WORDS_OF_LANGUAGES.get(dotted, ())
 
 
 def _begins_sentence(text: str) -> bool:

@@ -28,7 +28,13 @@ from nmt.text.names import (
     is_name_inside_sentence,
     may_be_name,
 )
-from nmt.text.scripts import CASELESS_LETTERS, POSSESSIVE
+from nmt.text.scripts import (
+    CAPITALS,
+    CASELESS_LETTERS,
+    POSSESSIVE,
+    UNKNOWN_LANGUAGE,
+    has_apostrophe_before_endings,
+)
 from nmt.text.spans import make_overlap_test
 
 WORDS_FILE = "source_words.tsv"
@@ -37,15 +43,16 @@ MIN_MODELED = 1000  # words; with fewer, others cannot be judged
 # A word of a script with letter case; in others, names cannot be told.
 _CASED_WORD = rf"[^\W\d_{CASELESS_LETTERS}]+(?:['’-][^\W\d_{CASELESS_LETTERS}]+)*"
 _WORD = re.compile(_CASED_WORD)
-_WORD_OR_INITIALS = re.compile(rf"(?:[A-ZÀ-ÖØ-Þ]\.\s?)+[A-ZÀ-ÖØ-Þ]\.|{_CASED_WORD}")  # S. L.
+_WORD_OR_INITIALS = re.compile(rf"(?:[{CAPITALS}]\.\s?)+[{CAPITALS}]\.|{_CASED_WORD}")  # S. L.
+_NAME_ENDING = re.compile(rf"['’][^\W\d_{CAPITALS}]+$")  # Ankara'daki
 _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation of a name
 _LEARNED_LISTED = 100  # the same of a listed first name or city, and of a family name after one
 _COMMON_INITIAL = 10  # occurrences of each letter of initials that are known
 _JOINTS = re.compile("['’-]")  # of the parts of a word
 _MAX_MARKS = 64  # characters that are read before a word: all, in a long line, would take long
 # Not after an initial, such as the R. of J. R. R. Tolkien.
-_BEGINS_SENTENCE = re.compile(r"(?:^|(?<![A-ZÀ-ÖØ-Þ])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
-_INITIALS = re.compile(r"(?<!\w)(?:[A-ZÀ-ÖØ-Þ]\.\s?){1,5}$")  # before a name
+_BEGINS_SENTENCE = re.compile(rf"(?:^|(?<![{CAPITALS}])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
+_INITIALS = re.compile(rf"(?<!\w)(?:[{CAPITALS}]\.\s?){{1,5}}$")  # before a name
 # A word without a capital, other than an article or a possessive: la Rosa, mi Luz, Buena Flor.
 _NOT_BEFORE_NAME = (
     "el la los las del al un una the an le les du des une il lo os as um uma my your his her our "
@@ -58,12 +65,12 @@ _BEFORE_NAME = (
     "Bonjour|Merci|Ch[eè]re?|Ciao|Grazie|Car[oa]"
 )
 _MAY_PRECEDE_NAME = re.compile(
-    rf"(?<!\w)(?:(?!(?:{'|'.join(_NOT_BEFORE_NAME.split())})\s)[^\W\d_A-ZÀ-ÖØ-Þ]+|{_BEFORE_NAME}),?\s$"
+    rf"(?<!\w)(?:(?!(?:{'|'.join(_NOT_BEFORE_NAME.split())})\s)[^\W\d_{CAPITALS}]+|{_BEFORE_NAME}),?\s$"
 )
-_ABBREVIATES = re.compile(r"\.\s+[\da-zà-öø-ÿ]")  # the dot of an abbreviation
+_ABBREVIATES = re.compile(rf"\.\s+[^\W_{CAPITALS}]")  # the dot of an abbreviation
 # Roman, after a word; not the initial of a name.
 _NUMERAL = re.compile(
-    r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ] )(?:(?:[IVX]{2,}|[VX])(?!\w|\.\s*\w)|I(?=[.,:;)]?(?:\s|$)))"
+    rf"(?<=[^\W\d_{CAPITALS}] )(?:(?:[IVX]{{2,}}|[VX])(?!\w|\.\s*\w)|I(?=[.,:;)]?(?:\s|$)))"
 )
 _ADJECTIVE = re.compile("(?:ian|ish|ese|ean)$")  # of a country, in English
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
@@ -82,13 +89,20 @@ class SourceWords:
         counts: word -> occurrences.
         signs: texts that have the brackets of an opening sign, of `nmt.text.brackets.PAIRS`, or a
             mark, see `nmt.text.final_marks.list_unusual_marks`.
+        language: BCP 47 tag of texts that are read: see `KnownWords`. In Turkish, a name ends
+            before its apostrophe.
     """
 
     def __init__(
-        self, counts: Mapping[str, int], signs: Mapping[str, int] = MappingProxyType({})
+        self,
+        counts: Mapping[str, int],
+        signs: Mapping[str, int] = MappingProxyType({}),
+        language: str = UNKNOWN_LANGUAGE,
     ) -> None:
         self.counts = counts
         self.signs = signs
+        self._language = language
+        self._has_name_endings = has_apostrophe_before_endings(language)
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> SourceWords:
@@ -99,12 +113,14 @@ class SourceWords:
         signs = Counter(sign for text in distinct for sign in _list_signs(text))
         return cls(_keep_most_frequent(cased), dict(sorted(signs.items())))
 
-    def merge(self, other: SourceWords) -> SourceWords:
-        """Return the words of both."""
-        counts, signs = Counter(self.counts), Counter(self.signs)
-        counts.update(other.counts)
-        signs.update(other.signs)
-        return SourceWords(_keep_most_frequent(counts), dict(sorted(signs.items())))
+    @classmethod
+    def merge(cls, parts: Iterable[SourceWords]) -> SourceWords:
+        """Return the words of all parts."""
+        counts, signs = Counter[str](), Counter[str]()
+        for part in parts:
+            counts.update(part.counts)
+            signs.update(part.signs)
+        return cls(_keep_most_frequent(counts), dict(sorted(signs.items())))
 
     @classmethod
     def load(cls, folder: Path) -> SourceWords | None:
@@ -226,36 +242,29 @@ class SourceWords:
         """
         is_kept, last_end = make_overlap_test(spans), 0
         for match in _WORD_OR_INITIALS.finditer(text):
-            begin, end = match.span()
-            lower = match[0].lower()
+            word = match[0]
+            if self._has_name_endings and word.lower() not in self.counts:
+                word = _NAME_ENDING.sub("", word)
+            lower = word.lower()
             count = self.counts.get(lower, 0)
-            may_be_rare = count < _LEARNED_LISTED
-            # A name of the list that is an ordinary word, too, is learned as one.
-            is_rare = count < _LEARNED_NAME or (may_be_rare and is_name(lower))
-            if not is_rare and lower == match[0]:  # most words
+            is_rare = _is_rare(word, count)
+            is_common = count >= _LEARNED_LISTED and not is_name_inside_sentence(word)
+            if (word == lower and not is_rare) or is_common or lower == word.upper():
                 continue
-            is_frequent_name = is_name_inside_sentence(match[0])
-            if lower == match[0].upper() or not (may_be_rare or is_frequent_name):
-                continue
+            begin, end = match.start(), match.start() + len(word)
             before = text[max(0, begin - _MAX_MARKS) : begin]
             begins_sentence = bool(_BEGINS_SENTENCE.search(before))
-            name = lower if begins_sentence else match[0]  # there, any word has a capital
-            is_kept_name = is_name(name) or _has_inner_capital(match[0])
-            is_unknown = not self._is_known(lower) or _joins_names(match[0])
-            is_unknown = is_unknown or (is_rare and count > 0 and is_kept_name)
-            follows = begin == last_end + 2 and text.startswith(", ", last_end)  # another name
-            is_family_name = (
-                may_be_rare
-                and _may_be_family_name(match[0])
-                and ends_with_name(before)
-                and (is_rare or not is_honorific(before.split()[-1]))  # señor Presidente
+            follows_name = begin == last_end + 2 and text.startswith(", ", last_end)
+            is_name_here = _stands_as_name(word, count, before, follows_name=follows_name)
+            # At the beginning of a sentence, any word has a capital.
+            is_name_anywhere = is_name(lower if begins_sentence else word)
+            is_unknown = (
+                not self._is_known(lower)
+                or _joins_names(word)
+                or (is_rare and count > 0 and (is_name_anywhere or _has_inner_capital(word)))
             )
-            stands_as_name = is_family_name or (
-                (is_frequent_name or (may_be_rare and is_name(match[0])))
-                and (follows or _MAY_PRECEDE_NAME.search(before))
-            )
-            if (is_unknown or stands_as_name) and not is_kept(begin, end):
-                yield begin, end, begins_sentence and not stands_as_name
+            if (is_unknown or is_name_here) and not is_kept(begin, end):
+                yield begin, end, begins_sentence and not is_name_here
                 last_end = end
 
     def _is_known(self, word: str) -> bool:
@@ -300,7 +309,7 @@ class SourceWords:
 
     @cached_property
     def _known(self) -> KnownWords:
-        return KnownWords(self.counts)
+        return KnownWords(self.counts, self._language)
 
 
 def _keep_most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
@@ -312,6 +321,35 @@ def _keep_most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
 def _list_signs(text: str) -> set[str]:
     """Return the brackets and marks of a text that are counted."""
     return list_brackets(text) | list_unusual_marks(text)
+
+
+def _is_rare(word: str, count: int) -> bool:
+    """Whether a model has not learned a word that occurs ``count`` times.
+
+    Names of the list take more occurrences, unless they are ordinary words, too.
+    """
+    return count < _LEARNED_NAME or (count < _LEARNED_LISTED and is_name(word.lower()))
+
+
+def _stands_as_name(word: str, count: int, before: str, *, follows_name: bool) -> bool:
+    """Whether a word is a name where it stands, such as Rosa, or the Pérez of Luis Pérez.
+
+    Args:
+        word: as it is written.
+        count: how often training has it.
+        before: the text before it.
+        follows_name: whether a name and a comma stand before it.
+    """
+    may_be_rare = count < _LEARNED_LISTED
+    if (
+        may_be_rare
+        and _may_be_family_name(word)
+        and ends_with_name(before)
+        and (_is_rare(word, count) or not is_honorific(before.split()[-1]))  # señor Presidente
+    ):
+        return True
+    is_listed = is_name_inside_sentence(word) or (may_be_rare and is_name(word))
+    return is_listed and (follows_name or bool(_MAY_PRECEDE_NAME.search(before)))
 
 
 def _has_inner_capital(word: str) -> bool:

@@ -60,10 +60,13 @@ _DOMAIN = (
     rf"(?:(?:{_LABEL}\.){{1,4}}(?:{_DOMAINS})"
     rf"|(?:{_LABEL}\.){{0,3}}[A-Za-z0-9]+(?:-*[A-Za-z0-9]){{1,9}}\.(?:{_COUNTRIES}))\b"
 )
-# Of a measure. No single letter: \b is ASCII's, so that "5 m" would begin in "5 más".
+# Of a measure. No single letter alone: \b is ASCII's, so that "5 m" would begin in "5 más".
+_SQUARED = "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
+_QUANTITY = "(?:[km\u00b5\u03bc]?g|[cdm]?[lL]|k?m|kcal|kJ|kWh?|m?mol|[KkMGT][Bb])"
 _UNIT = (
-    "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
-    "|(?:l/100 ?km|km/h|km|cm|mm|kg|mg|ml|kWh|kW|mAh|[GMk]?Hz|[KkMGT]B|px|dB|rpm)\\b"
+    f"{_SQUARED}|l/100 ?km\\b|{_QUANTITY}/(?:{_SQUARED}|(?:k?g|[cdm]?[lL]|min|h|s|kWh)\\b)"
+    "|(?:km|cm|mm|[\u00b5\u03bc][mg]|nm|kg|mg|ml|kWh|kW|kcal|kJ|[hkM]Pa|mmHg|mAh|m[AV]|kV|[GMk]?Hz"
+    "|[KkMGT]B|[kMG]bps|px|ppm|dB|rpm)\\b"
 )
 # A placeholder with a name: %(n)s, %<n>d, %{n}. After a number and a space, it belongs to the
 # number, as RE2 cannot tell that its sign is not that of a percentage.
@@ -106,7 +109,7 @@ PATTERNS = {
     r"|\[/?(?:b|i|u|s|url|img|quote|code|color|size|list)(?:=[^\[\]]*)?\]"
     r"|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z][A-Za-z0-9]+);"
     r"|<%[^%]*%>|\$t\([^()]*\)|@(?:\.[a-z]+)?:[A-Za-z_]+(?:\.[A-Za-z0-9_]+)*"
-    r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*\b:?|:[+-]1:",
+    r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*(?:-[a-z0-9_]+)*:|:[a-z_][a-z0-9_]*\b|:[+-]1:",
     "file": rf"(?:[A-Za-z]:\\|~?/)?(?:{_NAME}[/\\]|\.\.?/){{0,9}}"
     rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
     rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
@@ -126,7 +129,8 @@ PATTERNS = {
     rf"(?:(?:[A-Z]{{2}}[0-9]{{2}}|[0-9]{{2,4}})(?: [0-9]{{2,4}}){{2,7}}\b"  # telephone, account
     rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[0-9]{{7,8}}-[A-Z]\b"
     rf"|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
-    rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª]|-[A-Z]{{2,4}}\b)*"
+    rf"(?:[.,:/'’–٫٬-][{_DIGIT}][{_LATIN}{_DIGIT}]*|[，．][０-９][{_LATIN}{_DIGIT}]*"
+    rf"|\.[ºª]|-[A-Z]{{2,4}}\b)*"
     rf"(?:%| (?:{_NAMED})| %\B"
     rf"| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
@@ -143,6 +147,13 @@ WORD = (
     rf"[{_LETTER}]+(?:(?:['’/@-]|\./)[{_LETTER}]+)*[:-]?"
     rf"|[”’»\"\]){UNSPACED_LETTERS}]:|[”’»\])]-"
 )
+# The number of a month, which other languages write as its name: 3月, 3~5月, 3월, tháng 3. Before
+# SPAN, as it is no span, and the number that it begins with is none.
+_MONTH_NUMBER = "(?:1[0-2]|１[０-２]|[0０]?[1-9１-９])"
+MONTH = (
+    f"(?:{_MONTH_NUMBER} ?[~～〜–—、至到-] ?)?{_MONTH_NUMBER}(?: ?月|월)"
+    r"|(?:[Tt]háng|THÁNG) (?:1[0-2]|0?[1-9])\b"
+)
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u20e3\u2190-\u2bff"
@@ -154,7 +165,7 @@ _HINT = re.compile(
 @cache
 def _span_or_word() -> re.Pattern[str]:
     """Return the expression, which takes long to compile and few texts need."""
-    return re.compile(f"({SPAN})|{WORD}", re.ASCII)
+    return re.compile(f"{MONTH}|({SPAN})|{WORD}", re.ASCII)
 
 
 class SlottedText(NamedTuple):

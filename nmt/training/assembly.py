@@ -73,18 +73,21 @@ def make_trainer(
     summary = describe(sized, stages, model, components.names.get("model"))
     _print_summary(session, stages, summary)
     probes = sized.training.probes or []
+    translator = Translator.from_config(
+        Engines(KerasEngine(model)),
+        tokenizer,
+        sized,
+        unit="line",
+        words=folder.load_source_words(),
+    )
+    if process_group.is_main_process:
+        _warn_of_hidden_probes(probes, translator, console)
     trainer = Trainer(
         session,
         stages=stages,
         dev_batches=dev_batches,
         dev=dev,
-        translator=Translator.from_config(
-            Engines(KerasEngine(model)),
-            tokenizer,
-            sized,
-            unit="line",
-            words=folder.load_source_words(),
-        ),
+        translator=translator,
         references={
             pair.source: pair.target
             for pair in remove_contexts(corpus.dev)
@@ -127,6 +130,17 @@ def _print_summary(session: Session, stages: Sequence[BatchPlan], summary: str) 
     if any(plan.skipped > LONG_SHARE * (plan.pairs + plan.skipped) for plan in stages):
         console.print(_describe_long_pairs(config))
     console.print(f"run folder: {session.folder.path}")
+
+
+def _warn_of_hidden_probes(probes: Sequence[str], translator: Translator, console: Console) -> None:
+    """Print a warning for each probe that has no attention: see `Translator.attention`."""
+    for probe in probes:
+        segments = translator.segmenter.segment(probe).segments
+        if len(segments) != 1 or segments[0].is_copied:
+            console.print(
+                f"warning: training.probes: {probe!r} shows no attention, since it is empty, "
+                "copied or longer than a row: choose another sentence"
+            )
 
 
 def _build_model(

@@ -12,6 +12,7 @@ from nmt.analysis.pictures.heatmaps import draw_heads, draw_mean
 from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
+from nmt.errors import UserError
 from nmt.inference.metrics import Score
 from nmt.inference.perplexity import perplexity
 from nmt.inference.results import Attention
@@ -71,7 +72,11 @@ class Journal:
         probes: Sequence[tuple[str, Attention]],
         references: Mapping[str, str],
     ) -> None:
-        """Log the attention of the probes, and their references, for the Attention dashboard."""
+        """Log the attention of the probes, and their references, for the Attention dashboard.
+
+        Raises:
+            UserError: weights are not within 0 and 1, or do not fit the tokens.
+        """
 
     def rewind(self, step: int) -> None:
         """Drop the reports after update ``step``."""
@@ -164,7 +169,13 @@ class RunJournal(Journal):
     ) -> None:
         """See `Journal.log_attention`."""
         for number, (sentence, attention) in enumerate(probes, start=1):
-            record = records.encode(sentence, attention, references.get(sentence, ""))
+            try:
+                record = records.encode(sentence, attention, references.get(sentence, ""))
+            except ValueError as error:  # of an attention layer from Python
+                raise UserError(
+                    f"the attention of training.probes cannot be logged: {error}; "
+                    "'training.probes=[]' logs none"
+                ) from error
             self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
         self._events.flush()
 

@@ -17,6 +17,7 @@ from nmt.data.batches import BatchPlan, InMemoryBatches
 from nmt.data.caching import cached_folder, digest_texts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
+from nmt.data.language_check import check_test_sets
 from nmt.data.mixture import (
     Mixture,
     SourcePairs,
@@ -51,10 +52,13 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
         return load_prepared(config.data)
     rejected = config.data.rejected_file
     is_new = config.training.resume is None
+    data = replace(config.data, check_languages=config.data.check_languages and is_new)
+    tests = read_tests(data, console.print)
+    check_test_sets(data, tests)
     return load_corpus(
-        replace(config.data, check_languages=config.data.check_languages and is_new),
+        data,
         cache_dir=Path(config.cache_dir),
-        tests=read_tests(config.data, console.print),
+        tests=tests,
         run_pairs=read_run_pairs(config.data, console.print),
         rejected_file=Path(rejected) if rejected else None,
         log=console.print,

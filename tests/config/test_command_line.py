@@ -13,6 +13,7 @@ from sample_corpora import complaint
 
 from nmt.config.command_line import (
     check_arguments,
+    check_single_run,
     compose_raw,
     convert_hydra_errors,
     explain_hydra_error,
@@ -122,10 +123,21 @@ def test_a_bad_override_is_named_in_one_line(override: str, fragments: list[str]
             "training.row_lengths takes a list in brackets: 'training.row_lengths=[32,64]'",
         ),
         ("model.lora_on=a,b", "model.lora_on takes a list in brackets: 'model.lora_on=[a,b]'"),
+        (
+            "+data.tests.news=a.de,a.en",
+            "data.tests.news takes one table of pairs: to make one of two files: "
+            "paste a.de a.en > FILE.tsv",
+        ),
     ],
 )
 def test_several_values_are_for_sweeps(override: str, expected: str) -> None:
     assert complaint(lambda: compose_raw([override])) == expected
+
+
+def test_a_single_run_is_no_sweep() -> None:
+    check_single_run(["experiment=tatoeba_10m", "data.archive=x.zip"])
+    message = complaint(lambda: check_single_run(["experiment=compare_norms"]))
+    assert message.startswith("this experiment is a sweep of several runs: start it by")
 
 
 @pytest.mark.parametrize(
@@ -197,6 +209,7 @@ def test_flags_may_stand_between_overrides() -> None:
         ("--max-steps=3", "'--max-steps=3': keys are written as training.max_steps=VALUE"),
         ("--training.max_minutes=5", "keys are written as training.max_minutes=VALUE"),
         ("--foo", "'--foo': keys are written as training.max_steps=VALUE"),
+        ("#", "'#' begins no comment here: in zsh, setopt interactivecomments"),
         ("my.tsv", "'my.tsv' is not of the form KEY=VALUE; to train on a file"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ import yaml
 from sample_configs import COMPLETION, OPTIONS, PINNED, changed, configured
 from sample_corpora import complaint
 
-from nmt.config import Config, SourceConfig, files
+from nmt.config import Config, SourceConfig, files, upgrades
+from nmt.config.model import MODEL_CONFIGS
 from nmt.config.noise import NoiseConfig
 
 pytestmark = pytest.mark.xdist_group("configurations")
@@ -48,6 +49,27 @@ def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) ->
     assert training.word_dropout == 0
     assert training.max_skipped == 30
     assert not training.deterministic
+
+
+def test_later_keys_are_those_of_the_kind_of_model() -> None:
+    """A key that only some kinds of models have would be unknown to runs of the others."""
+    assert upgrades._LATER_KEYS_OF_KIND.keys() == MODEL_CONFIGS.keys()
+    for kind, config in MODEL_CONFIGS.items():
+        later = upgrades.list_later_keys({"model": {"kind": kind}})["model"]
+        assert later.keys() <= {item.name for item in fields(config)}
+
+
+def test_a_recurrent_run_of_an_earlier_version_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the later keys of its kind of model."""
+    path = tmp_path / "config.yaml"
+    config = configured("model=rnn")
+    files.save(config, path)
+    monkeypatch.setitem(upgrades._LATER_KEYS_OF_KIND, "rnn", {"bridge": False})
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if "bridge:" not in line), encoding="utf-8")
+    assert files.load(path) == replace(config, model=replace(config.model, bridge=False))
 
 
 def test_a_run_whose_sources_have_no_hash_is_read(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sample_corpora import complaint
 
 from nmt.config import SourceConfig, files
 from nmt.config.command_line import convert_hydra_errors, quote, read_names
-from nmt.config.data import guess_languages
+from nmt.config.data import guess_languages, list_reverse_tags
 from nmt.config.sources import resolve_same_sources
 from nmt.runs.resuming import compose_config
 
@@ -188,6 +188,16 @@ def test_a_corpus_is_named_once_for_both_directions(experiment: str, corpus: lis
     assert (turned.kind, turned.archive, turned.path, turned.columns) == (
         *(pairs.kind, pairs.archive, pairs.path, pairs.columns),
     )
+
+
+def test_tags_of_reversed_sources_choose_the_other_direction() -> None:
+    corpus = ["data.archive=a.zip", "experiment=both_directions"]
+    assert list_reverse_tags(configured(*corpus).data) == ["<2es>"]
+    for others in (
+        "data.sources.pairs.tag=null",  # as in data with a tag for what a model translated
+        "data.sources.pairs.tag='<2es>'",  # no direction of its own
+    ):
+        assert list_reverse_tags(configured(*corpus, others).data) == []
 
 
 def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:

@@ -140,3 +140,5 @@ def test_phrases_are_read_from_the_cache(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(phrases, "extract_phrases", lambda pairs: [])
     assert load_phrases(sentences(), tmp_path) == first
     assert load_phrases(sentences()[1:], tmp_path) == []
+    monkeypatch.setattr(phrases, "_VERSION", "another")
+    assert load_phrases(sentences(), tmp_path) == []

@@ -477,6 +477,16 @@ def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     assert all(name in message for name in (str(tmp_path), MODEL_FILE, VOCABULARY_FILE))
 
 
+def test_a_file_of_another_kind_is_not_read_as_wordpiece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.data.tokenizer.TOKENIZER_FILES", ("tokenizer.other.json",))
+    path = tmp_path / "tokenizer.other.json"
+    path.write_text('["[PAD]", "[BOS]", "[EOS]", "[UNK]", "a"]', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no kind of tokenizer reads tokenizer\.other\.json"):
+        load_tokenizer(tmp_path)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"not a model", b"\x0a\xff\xff", None], ids=["empty", "text", "bytes", "half"]
 )

@@ -20,6 +20,15 @@ def test_words_know_their_places_and_neighbors() -> None:
     assert words.read(8, 2) == "co-op hola"
 
 
+def test_vowel_signs_and_joiners_are_parts_of_words() -> None:
+    text = "दरवाज़ा खोलो। घर में মানুষ می\u200cروم cafe\u0301s คุณจะไป နေကောင်းလား"
+    words = Words.split([text])
+    read = [words.text[b:e] for b, e in zip(words.begins, words.ends, strict=True)]
+    assert read == [*text.replace("।", "").split(), "\n"]
+    assert words.read(0, 2) == "दरवाज़ा खोलो"
+    assert words.follows.tolist() == [False, True, False, *[True] * 6, False]
+
+
 def test_words_are_aligned_whatever_their_order() -> None:
     names = [f"{a}{b}" for a in "abcde" for b in "fghij"]
     rng = np.random.default_rng(1)

@@ -20,13 +20,13 @@ from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats import ctranslate2
 from nmt.formats.comparison import read_sources
-from nmt.formats.weights.ctranslate2 import write_model
+from nmt.formats.weights.ctranslate2 import NotConvertibleError, write_model
 from nmt.inference.alignment import Aligner
 from nmt.inference.contract import BeamOptions, Hypothesis
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.lexicon import Lexicon
-from nmt.model.sizes import RecurrentSizes
+from nmt.model.sizes import POSITIONS, RecurrentSizes
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import RunFolder
 
@@ -209,7 +209,7 @@ def test_equal_pieces_are_refused(tmp_path: Path, config: Config) -> None:
         ),
         (
             {"positions": "alibi"},
-            "CTranslate2 does not support linear biases in an encoder (model.positions=alibi)",
+            "CTranslate2 does not support model.positions=alibi",
         ),
         (RecurrentSizes(**RECURRENT), "CTranslate2 does not support recurrent models"),
     ],
@@ -223,6 +223,24 @@ def test_what_it_does_not_compute_is_refused(
     with pytest.raises(UserError) as error:
         ctranslate2.write(model, Words(), config, tmp_path, "float32")
     assert str(error.value) == f"{reason}: use --format savedmodel"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_positions_that_it_does_not_know_are_refused(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.model.sizes.POSITIONS", (*POSITIONS, "new"))
+    model = SimpleNamespace(sizes=dataclasses.replace(random_model().sizes, positions="new"))
+    with pytest.raises(UserError, match=r"does not support model\.positions=new: use"):
+        ctranslate2.write(model, Words(), config, tmp_path, "float32")
+
+
+def test_weights_that_it_does_not_know_are_refused(tmp_path: Path) -> None:
+    model = random_model()
+    weights = {name: np.asarray(value) for name, value in model.named_weights().items()}
+    weights["encoder_0/gate/kernel"] = np.zeros((16, 16), np.float32)
+    with pytest.raises(NotConvertibleError, match="CTranslate2 has no weight encoder_0/gate"):
+        write_model(weights, tmp_path, model.sizes, Words(), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

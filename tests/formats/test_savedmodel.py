@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import corpus_lines
@@ -139,6 +141,17 @@ def test_tokenizing_in_the_graph_is_the_tokenizers_own(kind: str) -> None:
     assert encode(tf.constant(texts)).to_list() == expected
     ids = np.random.default_rng(0).integers(0, tokenizer.vocabulary_size, (100, 12), np.int32)
     assert [text.decode() for text in decode(tf.constant(ids)).numpy()] == tokenizer.decode(ids)
+
+
+def test_a_tokenizer_without_operations_of_a_graph_is_refused() -> None:
+    wordpiece = make_tokenizer("wordpiece")
+    other: Any = SimpleNamespace(
+        in_graph=wordpiece.in_graph,
+        pieces=wordpiece.pieces,
+        vocabulary_size=wordpiece.vocabulary_size,
+    )
+    with pytest.raises(TypeError, match="encode as a SimpleNamespace does"):
+        savedmodel._make_coders(other)
 
 
 def test_a_decoded_byte_ends_no_line_and_is_no_sign() -> None:

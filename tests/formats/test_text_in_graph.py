@@ -41,11 +41,17 @@ TEXTS = [
     "¡¿Qué?! ¡No! Sí",
     "Ve a www.x.com. Luego 3.5 y 3 %. 4 cosas.",
     "これは。本です！はい。",
+    "他说：“好。”我走了。「好。」好",
+    'वह गया। "हाँ।" फिर आया। अब॥',
+    "ما هذا؟ هذا كتاب. نعم؟! لا",
+    "یہ کیا ہے؟ یہ کتاب ہے۔ ہاں۔",
+    "ሰላም ነው። እንዴት ነህ፧ ደህና።",
+    "値は３．５です。",
     " \t ",
 ]
 SPANS = st.lists(
     st.sampled_from(
-        ["a@b.es", "5 %", "{x}", "palabra", "😀", ",", SLOTS[0], SLOTS[7], "http://x.y/z"]
+        ["a@b.es", "5 %", "{x}", "palabra", "😀", ",", SLOTS[0], SLOTS[7], "http://x.y/z", "٣٫٥"]
     ),
     max_size=14,
 ).map(" ".join)
@@ -204,6 +210,7 @@ def test_first_capitals_are_those_of_python() -> None:
         f"¿{slot} Qué?",
         f"5 {slot} a",
         "¡Ah!",
+        "ძაღლი",
         "",
     ]
     sources, translations = zip(*product(texts, texts), strict=True)

@@ -75,6 +75,20 @@ def translated(path: Path, output: Path, done: int = 0, begin: int | None = None
     return output.read_text(encoding="utf-8").split("\n")
 
 
+@pytest.mark.parametrize(
+    ("is_terminal", "expected"), [(True, b"s\xed \\u2026\n"), (False, "sí …\n".encode())]
+)
+def test_standard_output_takes_any_character(
+    is_terminal: bool, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    with open_output(None) as out:
+        print("sí …", file=out, flush=True)
+    assert written.getvalue() == expected
+
+
 def test_a_huge_line_is_cut_with_one_warning(
     tmp_path: Path, source: Path, peak: Callable[[], int]
 ) -> None:

@@ -53,6 +53,7 @@ def typographic() -> Tokenizer:
         ("l’eau; «ella»…", 'l\'eau, "ella".'),
         ("Bueno… no sé", "Bueno, no sé"),
         ("Bueno… Ana", "Bueno... Ana"),
+        ("Bueno… Łukasz", "Bueno... Łukasz"),
         ("2015–2020", "2015-2020"),
         ("Hoy hace frío.", "Hoy hace frío."),
         (f"La {A}casa{B} es {A}.", f"La {A} casa {B} es {A}."),

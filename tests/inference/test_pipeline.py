@@ -23,6 +23,7 @@ from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import LINE_ENDS, Translation
 from nmt.inference.streaming import translate_file
 from nmt.inference.text_files import open_output
+from nmt.inference.two_way_segmenting import TwoWaySegmenter
 from nmt.runs.resuming import compose_config
 
 pytest_plugins = ("random_translator",)
@@ -304,6 +305,26 @@ def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
         assert all(ids[: len(tag)] == tag and len(ids) <= 23 for ids in engine.sources)
         segments = [[Translation(text, -1.0, -1.0, ())] for text in ("你好", "世界")]
         assert each.joiner.join_best(segments, 1)[0].text == "你好世界"
+
+
+def test_texts_of_two_directions_are_joined_as_their_letters_are(tokenizer: Tokenizer) -> None:
+    config = compose_config(
+        [
+            *("data=files", "data.train=a.tsv", "data.source_language=es"),
+            *("data.target_language=zh", "experiment=both_directions"),
+            *("data.sources.pairs.tag='<2zh>'", "data.sources.reversed.tag='<2es>'"),
+        ]
+    )
+    engine = Recording()
+    engines = Engines(engine, lambda: cast(KerasEngine, Recording()))
+    two_way = Translator.from_config(engines, tokenizer, config)
+    for each in (two_way, two_way.with_keras_engine()):
+        assert isinstance(each.segmenter, TwoWaySegmenter)
+        for texts, joined in ((("你好", "世界"), "你好世界"), (("Hola.", "¿Sí?"), "Hola. ¿Sí?")):
+            segments = [[Translation(text, -1.0, -1.0, ())] for text in texts]
+            assert each.joiner.join_best(segments, 1)[0].text == joined
+    assert two_way.with_keras_engine().translate(["Hoy no."]) == ["Hoy no."]
+    assert engine.sources == []
 
 
 class Aligned(Recording):

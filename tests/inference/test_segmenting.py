@@ -566,6 +566,17 @@ def test_names_without_a_slot_keep_their_capitals(slotted: Tokenizer) -> None:
     assert "".join(segment.space + segment.full_text for segment in segments) == names
 
 
+def test_a_name_that_is_a_word_of_the_language_is_kept_with_a_capital(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys(["hon", "är", "ute"], 50))
+    for language, text, names in (
+        ("sv-SE", "hon är ute", ()),
+        ("sv-SE", "hon är Ute", ("Ute",)),
+        ("es", "hon är ute", ("ute",)),
+    ):
+        [segment] = Segmenter(slotted, 63, language=language, words=words).segment(text).segments
+        assert segment.spans == names
+
+
 def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:
     words = SourceWords(dict.fromkeys(["juan", "carlos", "hoy", "hace", "mucho", "frío"], 500))
     segmenter = Segmenter(slotted, 63, words=words)

@@ -284,6 +284,33 @@ def test_stated_gradients_are_the_automatic_ones(
         assert np.abs(right).max() > 1e-4 or name.endswith("key/bias"), name
 
 
+class WithWeights:
+    """A model that returns logits and weights of attention as one tensor [B, T, V + H S]."""
+
+    def __init__(self, model: Recurrent) -> None:
+        self.model, self.trainable_variables = model, model.trainable_variables
+
+    def __call__(self, inputs: Inputs, **arguments: Any) -> Any:
+        logits, weights = self.model(inputs, return_attention=True, **arguments)
+        by_target = ops.transpose(weights[CROSS.name][0], (0, 2, 1, 3))
+        return ops.concatenate([logits, ops.reshape(by_target, (*logits.shape[:2], -1))], axis=-1)
+
+
+def test_weights_of_attention_have_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropout = {"dropout": 0.2, "attention_dropout": 0.2}
+    model: Any = WithWeights(make("heads, deep", **dropout))
+    probe = np.random.default_rng(5).standard_normal((2, 4, 11 + 4 * 6)).astype(np.float32)
+    probe *= (INPUTS["target_segments"] > 0)[..., None]
+    probe[..., :11] *= 0.1
+    outputs, stated = logits_and_gradients(model, INPUTS, probe, dropout_key=key_of(3))
+    for module in (recurrent_layers, input_feeding, scores):
+        monkeypatch.setattr(module, "call_with_gradient", automatically)
+    same, automatic = logits_and_gradients(model, INPUTS, probe, dropout_key=key_of(3))
+    np.testing.assert_allclose(outputs, same, atol=1e-6)
+    for name, left, right in zip(model.model.named_weights(), stated, automatic, strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-5, err_msg=name)
+
+
 # --- Decoding. ------------------------------------------------------------------------------------
 
 

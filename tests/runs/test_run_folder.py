@@ -16,6 +16,7 @@ import pytest
 from nmt import Translator
 from nmt.config import Config
 from nmt.errors import UserError
+from nmt.formats.manifest import MANIFEST_FILE
 from nmt.formats.verifying import verify_run
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import CONFIG_FILE, RunFolder, link_latest
@@ -59,6 +60,10 @@ def test_a_misspelt_run_names_the_nearest(
     (tmp_path / "runs" / "demo" / CONFIG_FILE).touch()
     with pytest.raises(UserError, match=r"(did you mean|choose from:) '?runs/demo"):
         RunFolder.open(Path("demo"))
+    (tmp_path / "runs" / "later").mkdir()
+    (tmp_path / "runs" / "later" / CONFIG_FILE).touch()
+    with pytest.raises(UserError, match=r"run runs/latest does not exist; .*runs/later"):
+        RunFolder.open(Path("runs/latest"))
 
 
 def test_weights_of_another_size_are_refused(tiny_run: Path, tmp_path: Path) -> None:
@@ -70,6 +75,15 @@ def test_weights_of_another_size_are_refused(tiny_run: Path, tmp_path: Path) -> 
     write_arrays(best, arrays | {name: np.zeros((2, 2), np.float32)}, metadata)
     with pytest.raises(UserError, match=r"inner/kernel is of shape \(2, 2\), expected \(64, 128\)"):
         Translator.load(moved)
+
+
+def test_an_export_is_told_from_a_run(tmp_path: Path, compose: Callable[..., Config]) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    (run.path / MANIFEST_FILE).touch()
+    with pytest.raises(UserError, match="is an export, not a run folder: name the run it was"):
+        RunFolder.open(run.path)
+    run.write_corpus_record({})  # a run may have a file of this name
+    RunFolder.open(run.path)
 
 
 def test_a_run_without_weights_says_so(tmp_path: Path, compose: Callable[..., Config]) -> None:

@@ -19,6 +19,7 @@ ALL = frozenset(PAIRS)
         ("«Hola».", ("«", "Hola.", "»")),
         ("- (No lo sé.)", ("- (", "No lo sé.", ")")),
         ("- No, gracias.", ("- ", "No, gracias.", "")),
+        ("- Да, спасибо.", ("- ", "Да, спасибо.", "")),
         ("¿Vienes «mañana»?", ("", "¿Vienes «mañana»?", "")),
         ("*|NAME|*.", ("", "*|NAME|*.", "")),
         ("<Multimedia omitido>", ("<", "Multimedia omitido", ">")),

@@ -91,6 +91,7 @@ def test_a_translation_gets_the_case_of_its_source() -> None:
     assert apply_case(text, LetterCase.ORDINARY) == text
     assert apply_case(text, LetterCase.UPPER) == f"THE STRASSE AND {SLOT} OF AN IPHONE"
     assert apply_case(text, LetterCase.TITLE) == f"The Straße and {SLOT} of an iPhone"
+    assert apply_case("ძაღლი", LetterCase.TITLE) == "ძაღლი"
 
 
 def test_words_of_unusual_case_are_copied() -> None:
@@ -113,6 +114,7 @@ def test_words_of_unusual_case_are_copied() -> None:
         ("¿3?", "dog", "dog"),
         ("Perro", "", ""),
         ("Perro", "ŉ", "ŉ"),  # whose capital is two letters
+        ("Perro", "ძაღლი", "ძაღლი"),  # Georgian
     ],
 )
 def test_a_first_capital_is_copied(source: str, translation: str, expected: str) -> None:

@@ -99,6 +99,49 @@ def test_a_noun_is_no_verb_without_its_accent() -> None:
     assert correct(words, "hablo") == "habló"
 
 
+@pytest.mark.parametrize(
+    ("language", "counts", "text"),
+    [
+        ("de", {"mäntel": 9, "vögel": 9000}, "mantel vogel"),
+        ("vi", {"người": 9000, "bàn": 500, "ngôi": 2000}, "ngươi bán"),
+        ("el", {"νόμος": 9000}, "νομός"),
+        ("ru", {"герой": 9000, "музей": 9000}, "герои музеи"),
+        ("tr", {"kitabın": 900, "evin": 900, "evi": 900}, "kitabım evim"),
+    ],
+)
+def test_other_words_of_a_language_are_no_errors(
+    language: str, counts: dict[str, int], text: str
+) -> None:
+    assert correct(SourceWords(counts, {}, language), text) == text
+    if language != "ru":
+        assert correct(SourceWords(counts), text) != text
+
+
+def test_errors_in_other_languages_are_corrected() -> None:
+    for language, counts, typed, meant in (
+        ("el", {"νόμος": 90}, "νομος", "νόμος"),
+        ("ru", {"ещё": 90, "герой": 90}, "еще герйо", "ещё герой"),
+        ("de", {"vögel": 90}, "vögeel", "vögel"),
+        ("tr", {"kitabım": 90}, "kiatbım", "kitabım"),
+        ("es", {"vögel": 90}, "vogél", "vögel"),
+    ):
+        assert correct(SourceWords(counts, {}, language), typed) == meant
+
+
+def test_turkish_names_end_before_an_apostrophe() -> None:
+    counts = {"evler": 90, "gördüm": 90, "londra": 500, "kur'an": 90}
+    turkish = SourceWords(counts, {}, "tr")
+    text = "Ankara'daki evler, O'Brien'ın evler Londra'da gördüm Kur'an gördüm"
+    assert correct(turkish, text) == text
+    assert names(turkish, f"Gördüm {text}") == ["Ankara", "O'Brien"]
+    assert names(SourceWords(counts), "Gördüm Ankara'daki evler") == ["Ankara'daki"]
+
+
+def test_initials_may_be_of_any_alphabet() -> None:
+    russian = SourceWords({"это": 90, "пушкин": 90}, {}, "ru")
+    assert names(russian, "это С. Л. и Ж. К. Роулинг") == ["С. Л.", "Ж. К. Роулинг"]
+
+
 def test_apostrophes_are_those_of_the_sources() -> None:
     counts = {"we're": 50, "were": 90, "it's": 60, "its": 70, "tired": 20, "that’s": 3}
     english = SourceWords(counts)
@@ -337,7 +380,9 @@ def test_words_are_counted_once_for_each_distinct_text_and_stored(tmp_path: Path
 
 
 def test_merged_words_are_those_of_both() -> None:
-    merged = SourceWords({"pan": 3, "el": 2}).merge(SourceWords({"pan": 1, "sol": 4}))
+    merged = SourceWords.merge(
+        [SourceWords({"pan": 3, "el": 2}), SourceWords({"pan": 1, "sol": 4})]
+    )
     assert merged.counts == {"pan": 4, "sol": 4, "el": 2}
 
 
@@ -352,14 +397,14 @@ def test_the_most_frequent_words_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(source_words, "MAX_WORDS", 2)
     words = SourceWords.count(["sol pan pan", "pan el", "el"])
     assert words.counts == {"pan": 3, "el": 2}
-    assert words.merge(SourceWords({"sol": 4})).counts == {"sol": 4, "pan": 3}
+    assert SourceWords.merge([words, SourceWords({"sol": 4})]).counts == {"sol": 4, "pan": 3}
 
 
 def test_texts_with_brackets_and_unusual_marks_are_counted(tmp_path: Path) -> None:
     words = SourceWords.count(["(aa) (bb) «c»", "(aa) (bb) «c»", "[dd] (ee)...", "f) don't:"])
     assert words.signs == {"(": 2, "[": 1, "«": 1, ":": 1, "…": 1}
     assert set(words.counts) == {"aa", "bb", "c", "dd", "ee", "f", "don't"}
-    words.merge(words).save(tmp_path)
+    SourceWords.merge([words, words]).save(tmp_path)
     loaded = SourceWords.load(tmp_path)
     assert loaded is not None
     assert loaded.signs == {"(": 4, "[": 2, "«": 2, ":": 2, "…": 2}

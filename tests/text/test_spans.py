@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nmt.text.spans import (
+    MONTH,
     PATTERNS,
     SLOTS,
     SPAN,
@@ -60,6 +61,9 @@ MARKED = [
     "编辑⟦config.json⟧文件，使用⟦iPhone12⟧手机，使用⟦GPT-4⟧很好，标题:内容:texto, ﾃｽﾄ:name",
     '"Título":contenido, (ver abajo):texto y «nota»:más, pero ⟦:name⟧ y ⟦:smile:⟧',
     "서울에 ⟦5⟧명이, 값:열",
+    "⟦2026⟧年3月⟦4⟧日，12 月，3、4月，１２月，⟦3⟧个月，⟦13⟧月；",
+    "⟦2026⟧년 3월 ⟦4⟧일, 10~12월, ⟦3⟧개월",
+    "Ngày ⟦4⟧ tháng 3 năm ⟦2026⟧, ⟦3⟧ tháng, Tháng 12, tháng ⟦13⟧",
     'Mundial-⟦2018⟧ Т-⟦34⟧ كوفيد-⟦19⟧ 降到⟦-10⟧度 Formel-⟦1⟧-Rennen «a»-⟦2⟧ (⟦-5⟧) "⟦-5 °C⟧"',
     "⟦COVID-19⟧ ⟦H2O⟧ ⟦B-52⟧ ⟦v1.2.3⟧ ⟦5'11⟧ ⟦24/7⟧",
     "Hola ⟦{name}⟧, tienes ⟦{0}⟧ y ⟦{}⟧ y ⟦{{x}}⟧ ⟦{% if a %}⟧ ⟦{{ user.name }}⟧",
@@ -75,6 +79,7 @@ MARKED = [
     '⟦<a href="x y">⟧z⟦</a>⟧&⟦&nbsp;⟧⟦&#39;⟧',
     "a < b y c > d; a <b y c> d",
     "⟦[[link]]⟧ ⟦:emoji_code:⟧ ⟦:+1:⟧ ⟦:count⟧ cosas",
+    "⟦:material-check:⟧ Hecho, ⟦:octicons-mark-github-16:⟧. ⟦:uno⟧-dos, ⟦:min⟧-⟦:max⟧ y ⟦:a⟧-",
     "Usa ⟦`git push --force`⟧ o ⟦```x = 1```⟧.",
     "Abre ⟦informe.pdf⟧, ⟦src/nmt/main.py⟧, ⟦/usr/local/bin⟧, ⟦~/docs⟧.",
     "⟦src\\data\\es⟧, ⟦App\\Models\\User⟧. ⟦docs\\2026\\informe.final⟧, uno\\dos",
@@ -90,6 +95,7 @@ MARKED = [
     "Tengo ⟦3⟧. Tengo ⟦3⟧! ⟦5%⟧. ¿⟦3⟧? ⟦2⟧, ⟦3⟧ y ⟦4⟧: ⟦5⟧; ⟦(6)⟧ «⟦7⟧»",
     "Así:uno, esté:uno, hola;uno, (nota: ver)",
     "私は⟦3⟧つ Мама ⟦5⟧ раз ⟦٣⟧ ",
+    "⟦٣٫٥⟧ ⟦۱٬۵۰۰⟧ ⟦１，５００⟧円と⟦３．５⟧。⟦3⟧，⟦4⟧．",
     "El ⟦100%⟧Rojo",
     "Node ⟦Node.js⟧ ⟦Booking.com⟧",
     "⟦\ue005⟧ ⟦\uf000⟧",
@@ -101,6 +107,7 @@ MARKED = [
     "⟦192.168.0.1:80⟧ ⟦10:00-12:00⟧ ⟦±5⟧ ⟦−3⟧",
     "Tel.: ⟦91 123 45 67⟧, IBAN ⟦ES91 2100 0418 4502 0005 1332⟧, ⟦12 345 678,90 €⟧, ⟦12345-AB⟧",
     "⟦2,5 kg⟧ de arroz a ⟦25 ºC⟧, ⟦70 m²⟧, ⟦120 km/h⟧, ⟦16 GB⟧, ⟦US$ 20⟧, ⟦½⟧ taza y ⟦1½ kg⟧",
+    "⟦15 mg/kg⟧/día, ⟦5,1 mmol/l⟧, ⟦80 kg/m³⟧, ⟦10 m/s⟧, ⟦9 MB/s⟧, ⟦90 mmHg⟧, ⟦0,5 µg⟧ y ⟦5⟧ m/año",
     "Gasta ⟦5,5 l/100 km⟧, ⟦6l/100km⟧.",
     "⟦5⟧ más, ⟦3⟧ clínicas, ⟦1º⟧ Física, ⟦2⟧ mmmm, ⟦3⟧-Gänge-Menü, ⟦5⟧-Türer",
     "Hola ⟦{name}⟧, ⟦{n, plural, one {# día} other {# días {x}}}⟧.",
@@ -108,7 +115,7 @@ MARKED = [
 # Pieces of spans and of what looks like one.
 PARTS = st.sampled_from(
     (
-        "a B ñ º 私 é. 1 23 ٣ "
+        "a B ñ º 私 é. 1 23 ٣ ٫ ５ ， "
         ". , : ; / \\ - _ @ # % $ & { } [[ ]] < > ( ) ` ' \" = ? ! ~ + \u00b0C € "
         "\u00a0 \u2028 \u0301 😀 \u200d \ufe0f \u20e3 \ue000 http:// www. .com .es .txt x_y f() %s "
         "&lt; <b> ___ --- <% $t"
@@ -174,7 +181,7 @@ def test_overlaps_are_found(gaps: list[int], begin: int, length: int) -> None:
 @given(TEXTS)
 @example("www.ñ")
 def test_no_span_is_missed_by_the_hint(text: str) -> None:
-    pattern = re.compile(f"({SPAN})|{WORD}", re.ASCII)
+    pattern = re.compile(f"{MONTH}|({SPAN})|{WORD}", re.ASCII)
     expected = [match.span() for match in pattern.finditer(text) if match[1]]
     assert list(find_spans(text)) == expected
 
@@ -184,7 +191,7 @@ def test_re2_finds_the_same_spans() -> None:
     import tensorflow_text
 
     def split(text: tf.Tensor) -> tf.RaggedTensor:
-        pieces = tensorflow_text.regex_split(text, f"{SPAN}|{WORD}", "(?s).*")
+        pieces = tensorflow_text.regex_split(text, f"{MONTH}|{SPAN}|{WORD}", "(?s).*")
         return pieces, tf.ragged.map_flat_values(tf.strings.regex_full_match, pieces, SPAN)
 
     run = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)])
@@ -219,6 +226,7 @@ def test_re2_finds_the_same_spans() -> None:
             "www.",
             "a(",
             "a::",
+            ":a-",
             "a\\",
             "ab\\cd",
             "../",

@@ -26,6 +26,7 @@ from nmt.formats.weights.converted import load_or_convert
 from nmt.formats.weights.ctranslate2 import NotConvertibleError
 from nmt.inference.contract import BeamOptions
 from nmt.model import EncoderBlock, EncoderDecoder, FeedForward, TokenEmbedding, Transformer
+from nmt.model.recurrent import Recurrent
 from nmt.runs.averaging import average
 from nmt.runs.building import build_model, choose_weights
 from nmt.runs.checkpoint import read_arrays, write_arrays
@@ -33,6 +34,7 @@ from nmt.runs.folder import RunFolder
 from nmt.text import known_words
 from nmt.training.components import Components
 from nmt.training.job import Run
+from nmt.viewer import records
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -286,7 +288,10 @@ def test_files_and_means_of_runs_need_no_class(gated: Run, configured: Run, tmp_
 
 def test_a_model_without_attention_trains_and_translates(kept: Workshop) -> None:
     few = *FEW, "training.max_steps=2", "model.decoder_layers=2", "data.dev=50", "data.test=0"
-    translator = kept.train(*few, model=Bag).translator()
+    run = kept.train(*few, f'training.probes=["{SENTENCES[0]}"]', model=Bag)
+    tag = records.tag(1, SENTENCES[0]).encode()
+    assert not any(tag in path.read_bytes() for path in run.folder.logs.iterdir())
+    translator = run.translator()
     engine, sources = translator.keras_engine(), translator.tokenizer.encode(SENTENCES)
     limits, options = np.array([6, 6], np.int32), BeamOptions(2, length_penalty=0.0)
     hypotheses = [best for [best] in engine.search(sources, limits, options, np.zeros(0, np.int32))]
@@ -296,6 +301,8 @@ def test_a_model_without_attention_trains_and_translates(kept: Workshop) -> None
         assert sum(log_probs) == pytest.approx(best.log_prob, abs=1e-4)
     [attention] = translator.attentions([("Hoy hace frío.", "It is cold today.")])
     assert attention.weights == {}
+    assert attention._repr_html_() == "<p>The model has no attention.</p>"
+    assert translator.attention("Hoy hace frío.") is None
     explanation = explain(translator, "Hoy hace frío.")
     assert "this is a Bag model" in explanation.reason
     for word in explanation.words:  # a bag's words add up in front of one layer: each matters
@@ -352,6 +359,29 @@ def make_sequential(sizes: Any, name: str, dtype: str) -> Any:
 def test_other_models_are_refused(compose: Callable[..., Config], model: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         build_model(compose("model=tiny"), 40, precision="float32", model_class=model)
+
+
+class OwnRecurrent(Recurrent): ...
+
+
+@pytest.mark.parametrize(
+    ("option", "model", "message"),
+    [
+        ("tiny", OwnRecurrent, "RecurrentSizes, .* TransformerSizes: add model=rnn to"),
+        ("rnn", functools.partial(Tailed, width=3), "model=Tailed .* add model=compact or another"),
+        ("rnn", Bag, "model=Bag is built from TransformerSizes, and the configured model has"),
+    ],
+)
+def test_classes_that_need_another_kind_of_sizes_are_refused(
+    compose: Callable[..., Config], option: str, model: Any, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        build_model(compose(f"model={option}"), 40, precision="float32", model_class=model)
+
+
+def test_a_recurrent_class_is_built_from_recurrent_sizes(compose: Callable[..., Config]) -> None:
+    model = build_model(compose("model=rnn"), 40, precision="float32", model_class=OwnRecurrent)
+    assert type(model) is OwnRecurrent
 
 
 def test_objects_that_are_no_class_are_refused() -> None:

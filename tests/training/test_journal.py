@@ -13,6 +13,7 @@ from tensorboard.util import tensor_util
 
 from nmt import Translator
 from nmt.data.splitting import Pair
+from nmt.errors import UserError
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
 from nmt.training.journal import DRAWN_PROBES, DevEvaluation, RunJournal
@@ -122,6 +123,17 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
         is_drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
         assert is_drawn == (number <= DRAWN_PROBES)
     assert steps(reader, "cross_attention/probe_1_layer_1") == [10]
+
+
+def test_attention_that_has_no_record_names_the_key(tmp_path: Path) -> None:
+    tokens = ["▁a", "</s>"]
+    weights = {kind.name: np.full((1, 1, 2, 2), 1.5, np.float32) for kind in KINDS}
+    attention = Attention(tokens, tokens, tokens, weights, KINDS)
+    journal = RunJournal(RunFolder(tmp_path))
+    message = r"training\.probes cannot be logged: .* are between 0 and 1; 'training\.probes=\[\]'"
+    with pytest.raises(UserError, match=message):
+        journal.log_attention(10, [("a", attention)], {})
+    journal.close()
 
 
 def test_attention_is_logged_between_evaluations(

@@ -66,8 +66,10 @@ def test_rejected_lines_are_written_where_training_is_told_to(tmp_path: Path) ->
     assert path.read_text() == f"missing column\t{tmp_path / 'corpus.tsv'}:1\tsolo\n"
 
 
-def test_a_tokenizer_is_trained_once_and_says_the_same_again(tmp_path: Path) -> None:
-    first, again, other = console(), console(), console()
+def test_a_tokenizer_is_trained_once_and_says_the_same_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again, other, newer = console(), console(), console(), console()
     config = tiny(tmp_path)
     tokenizer = prepare_tokenizer(config, CORPUS, first)
     assert said(first)[0] == "training the unigram tokenizer on 80 lines"
@@ -77,6 +79,9 @@ def test_a_tokenizer_is_trained_once_and_says_the_same_again(tmp_path: Path) -> 
     changes = {"tokenizer.min_characters_per_piece": 4}
     prepare_tokenizer(changed(config, changes), CORPUS, other)
     assert said(other)[0] == said(first)[0]  # another configuration, another tokenizer
+    monkeypatch.setattr(preparation, "_VERSION", "another")
+    prepare_tokenizer(config, CORPUS, newer)
+    assert said(newer) == said(first)
 
 
 def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def name_reasons(word: WordExplanation) -> list[str]:
     """Return the words that speak most for a word against the other one, but no special tokens."""
     named = [(share.contrast, share.text) for share in word.source[word.tag_words : -1]]
     named += [(share.contrast, f"…{share.text}") for share in word.prefix[1:]]
-    return [text for contrast, text in sorted(named, reverse=True)[:_NAMED] if contrast > 0]
+    reasons = [each for each in named if each[0] > 0]  # without NaN, which has no order
+    return [text for _, text in sorted(reasons, reverse=True)[:_NAMED]]
 
 
 def describe_word(word: WordExplanation) -> Iterator[RenderableType]:

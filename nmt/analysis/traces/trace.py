@@ -105,7 +105,7 @@ def record(
 ) -> Trace:
     """Search for translations of one sentence and return the trace of the search.
 
-    There is a hypothesis for each place of the beam; the best is the translation unless it loops.
+    Hypotheses fill the beam; unless it loops, the best is the translation without tags or brackets.
 
     Args:
         translator: a translator of a run.

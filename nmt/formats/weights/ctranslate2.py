@@ -24,6 +24,9 @@ from nmt.model.sizes import (
 )
 from nmt.runs.building import check_weight
 
+# The kinds of positions that it computes; of linear biases (ALiBi), only those of a decoder.
+_POSITIONS = (*SINUSOIDAL, "learned", "rotary", "relative", "none")
+
 
 class NotConvertibleError(UserError):
     """CTranslate2 is not installed, does not support the model, or the run has no weights yet."""
@@ -50,7 +53,7 @@ def check_supported(
     for is_used, feature in (
         (sizes.heads == "pooled", "pooled heads (model.heads=pooled)"),
         (sizes.qk_norm is True, "normalised queries of cross-attention (model.qk_norm=true)"),
-        (sizes.positions == "alibi", "linear biases in an encoder (model.positions=alibi)"),
+        (sizes.positions not in _POSITIONS, f"model.positions={sizes.positions}"),
     ):
         if is_used:
             raise NotConvertibleError(f"CTranslate2 does not support {feature}")
@@ -85,6 +88,7 @@ def write_model(
             of all heads.
 
     Raises:
+        NotConvertibleError: the model has a weight that CTranslate2 does not compute with.
         UserError: weights do not fit the sizes.
     """
     tokens = tokenizer.pieces(range(tokenizer.vocabulary_size))
@@ -112,6 +116,7 @@ class _Specification:
         self, weights: Mapping[str, np.ndarray], origin: Path, sizes: TransformerSizes
     ) -> None:
         self._weights, self._origin, self._sizes = weights, origin, sizes
+        self._unused = set(weights)
         self.spec = spec = self._make_spec()
         width = sizes.d_model
         table = self._take("embedding/table", sizes.vocabulary_size, width)
@@ -143,6 +148,8 @@ class _Specification:
         if sizes.norm == "pre":
             self._fill_norm(spec.encoder.layer_norm, "encoder_norm")
             self._fill_norm(spec.decoder.layer_norm, "decoder_norm")
+        if self._unused:
+            raise NotConvertibleError(f"CTranslate2 has no weight {min(self._unused)}")
 
     def _make_spec(self) -> Any:
         """Return a specification without weights."""
@@ -189,6 +196,7 @@ class _Specification:
         """Return a copy of a weight, since quantization changes arrays in place."""
         weight = self._weights.get(name)
         check_weight(self._origin, name, weight, shape)
+        self._unused.discard(name)
         return np.array(weight, np.float32)
 
     def _fill_linear(self, spec: Any, inputs: int, outputs: int, name: str) -> None:

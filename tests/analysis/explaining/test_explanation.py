@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -214,3 +215,11 @@ def test_neither_tags_nor_special_tokens_are_reasons(whole: Explanation) -> None
     assert word.tag_words == 0
     changed = replace(word, source=source, prefix=prefix, tag_words=1)
     assert name_reasons(changed) == ["casa"]
+
+
+def test_words_that_were_never_hidden_leave_the_others_in_order(whole: Explanation) -> None:
+    shares = [Share(str(nats), nats, 0.0, 0.0) for nats in (-0.6, 2.0, math.nan, 2.5)]
+    word, end = whole.words[0], Share("</s>", 0.5, 0.0, 0.0)
+    for order in permutations(shares):
+        changed = replace(word, source=(*order, end), prefix=word.prefix[:1])
+        assert name_reasons(changed) == ["2.5", "2.0"]
