@@ -244,8 +244,8 @@ def add_terms(parser: argparse._ActionsContainer) -> None:
         "--terms",
         type=Path,
         metavar="FILE",
-        help="glossary: lines of source TAB target; translations use the targets of its terms, and "
-        "a term without target is not translated",
+        help="glossary: lines of source TAB target, or a CSV file; translations use the targets of "
+        "its terms, and a term without target is not translated",
     )
     parser.add_argument(
         "--term-mode",

@@ -195,9 +195,9 @@ def list_tags(data: DataConfig) -> list[str]:
 
 
 def list_reverse_tags(data: DataConfig) -> list[str]:
-    """Return the tags of reversed sources, in alphabetical order, if other tags are for the rest.
+    """Return the tags that only reversed sources have, in alphabetical order.
 
-    Otherwise tags do not choose between two directions: the list is empty.
+    The list is empty if other sources have no tags: then no tag chooses the direction.
     """
     tags: dict[bool, set[str]] = {False: set(), True: set()}
     for source in data.sources.values():

@@ -76,8 +76,10 @@ def write_tokenizer(config: PreparationConfig, split_folders: Sequence[Path], fo
         )
     texts = list_texts(config.tokenizer, pairs)
     train_and_save(folder, config.tokenizer, texts, list_tags(config.data))
-    words = map(SourceWords.load, split_folders)
-    SourceWords.merge(each for each in words if each is not None).save(folder)
+    words = [each for each in map(SourceWords.load, split_folders) if each is not None]
+    if len(words) < len(split_folders):  # an earlier version split them: the sample's words
+        words = [SourceWords.count(pair.source for pair in pairs)]
+    SourceWords.merge(words).save(folder)
 
 
 def encode_shard(

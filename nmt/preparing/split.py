@@ -193,7 +193,7 @@ def split_shard(
     sampled: float,
     folder: Path,
 ) -> None:
-    """Write the final state of every pair of a shard, text of dev, test and a sample, words.
+    """Write the final states of a shard, the text of dev, test and a sample, and source words.
 
     Args:
         config: the configuration of the preparation.

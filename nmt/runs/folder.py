@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
+from nmt.data.splitting import TEST
 from nmt.errors import UserError, suggest
 from nmt.files import digest_file, format_json, write_inside
 from nmt.runs.custom_model import ModelClass, check_model_class
@@ -55,6 +56,11 @@ LATEST = "latest"
 _MANIFEST_FILE = "manifest.json"  # `nmt.formats.manifest.MANIFEST_FILE`, of exports
 _CHECKSUM = "# SHA-256 of the lines below: "  # the first line of config.yaml
 _TOKENIZER_CHECKSUM = "tokenizer_sha256"  # in corpus.json
+
+
+def name_test_scores(test: str) -> str:
+    """Return the file of the scores of a finished run on a test set, the test split or another."""
+    return TEST_SCORES_FILE if test == TEST else f"evaluation_test_{test}.json"
 
 
 class RunFolder:
@@ -108,9 +114,9 @@ class RunFolder:
             UserError: the path is not a run folder.
         """
         if not path.exists():
-            runs = sorted(path.parent.glob(f"*/{CONFIG_FILE}"))
-            if path.name == LATEST:  # its run was moved, or the file system has no links
-                runs = runs[-1:]
+            runs = [*path.parent.glob(f"*/{CONFIG_FILE}")]
+            if path.name == LATEST and runs:  # its run was moved, or the file system has no links
+                runs = [max(runs, key=lambda file: file.stat().st_mtime)]
             if len(path.parts) == 1:  # the name of a run, without its folder
                 runs += Path("runs").glob(f"*/{CONFIG_FILE}")
             suggestion = suggest(str(path), [str(each.parent) for each in runs]).lstrip("; ")

@@ -11,7 +11,8 @@ from nmt.data.glossary_files import read_glossary
 from nmt.errors import UserError
 from nmt.text.terms import Glossary
 
-_ENDING = ".tsv"
+_ENDINGS = (".tsv", ".csv")
+_FILES = "files *.tsv or *.csv"
 
 
 def read_glossaries(folder: Path, languages: tuple[str, str]) -> dict[str, Glossary]:
@@ -21,11 +22,14 @@ def read_glossaries(folder: Path, languages: tuple[str, str]) -> dict[str, Gloss
         UserError: the folder is missing, or holds no glossary, or an invalid one.
     """
     if not folder.is_dir():
-        raise UserError(f"--glossaries {folder} is not a folder: name one with files *{_ENDING}")
-    paths = sorted(folder.glob(f"*{_ENDING}"))
+        raise UserError(f"--glossaries {folder} is not a folder: name one with {_FILES}")
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _ENDINGS)
     if not paths:
-        raise UserError(f"{folder} has no glossary: put files *{_ENDING} there")
-    return {path.stem: read_glossary(path, languages) for path in paths}
+        raise UserError(f"{folder} has no glossary: put {_FILES} there")
+    by_name = {path.stem: path for path in paths}
+    if len(by_name) < len(paths):
+        raise UserError(f"{folder} has two glossaries of one name: rename one of them")
+    return {name: read_glossary(path, languages) for name, path in by_name.items()}
 
 
 def choose_glossary(glossaries: Mapping[str, Glossary], name: str | None) -> Glossary | None:

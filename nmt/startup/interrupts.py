@@ -34,12 +34,14 @@ def end_on_interrupts() -> None:
 def _print_uncaught(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print an uncaught exception, unless Ctrl-C raised it; Python then ends with its status.
+    """Print an uncaught exception, unless Ctrl-C raised it.
 
-    A missing package is the user's error: another interpreter, or an older environment.
+    A missing package is the user's error: another interpreter, or an older environment. It ends the
+    process with status 2, other exceptions with that of Python.
     """
     if isinstance(error, ModuleNotFoundError) and (error.name or "nmt").split(".")[0] != "nmt":
         remedy = "source .venv/bin/activate, or run bash scripts/setup.sh"
+        sys.stdout.flush()
         print(
             f"error: {sys.executable} has no package {error.name}: {remedy}",
             file=sys.stderr,

@@ -115,7 +115,7 @@ class SourceWords:
 
     @classmethod
     def merge(cls, parts: Iterable[SourceWords]) -> SourceWords:
-        """Return the words of all parts."""
+        """Return the words of all parts; a text that several have counts in each."""
         counts, signs = Counter[str](), Counter[str]()
         for part in parts:
             counts.update(part.counts)

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from nmt.data.splitting import TEST
 from nmt.errors import UserError
 from nmt.runs.checkpoint import STABILITY_ADVICE, read_arrays, write_arrays
+from nmt.runs.folder import name_test_scores
 from nmt.training.session import Session
 
 Checkpoint = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays, fields of `TrainerState`
@@ -88,8 +90,9 @@ class Saver:
         session = self._session
         if not session.process_group.is_main_process:
             return
-        for path in session.folder.path.glob("evaluation_test*.json"):
-            path.unlink()  # of other weights; a complete run is scored again
+        for name in (TEST, *session.config.data.tests):
+            # Scores of other weights; a complete run is scored again.
+            (session.folder.path / name_test_scores(name)).unlink(missing_ok=True)
         with session.train_step.use_averages():
             weights = session.model.trained_weights()
             arrays = {f"model/{name}": np.asarray(weight) for name, weight in weights.items()}

@@ -14,7 +14,7 @@ from nmt.inference.evaluation import Evaluation, score_outputs, translate_with_p
 from nmt.inference.lexicon import Lexicon
 from nmt.inference.quality_model import QualityModel
 from nmt.inference.translator import Translator
-from nmt.runs.folder import TEST_SCORES_FILE
+from nmt.runs.folder import name_test_scores
 from nmt.startup.devices import gpus
 from nmt.training.session import Session
 
@@ -64,7 +64,7 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
             content = evaluation.as_json()
             if before is not None:
                 content["before"] = {score.name: asdict(score) for score in before.scores}
-            file = TEST_SCORES_FILE if name == TEST else f"evaluation_test_{name}.json"
+            file = name_test_scores(name)
             folder.write_json(file, content)
     return scores
 

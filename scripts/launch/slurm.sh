@@ -22,7 +22,7 @@ runs=runs
 for override in "$@"; do
   [[ $override != runs_dir=* ]] || runs="${override#runs_dir=}"
 done
-runs+="/slurm_$SLURM_JOB_ID" # the same after every requeue
+runs="${runs/#\~\//$HOME/}/slurm_$SLURM_JOB_ID" # the same after every requeue
 devices=multiworker
 [[ ${SLURM_JOB_NUM_NODES:-2} -gt 1 ]] || devices=auto # one process uses all GPUs of its machine
 

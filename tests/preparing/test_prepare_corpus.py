@@ -90,6 +90,22 @@ def test_words_are_those_of_all_training_sources(tmp_path: Path) -> None:
     assert words.counts["frase"] == len(small.train) > 250
 
 
+def test_shards_of_an_earlier_version_have_the_words_of_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have no words of their own."""
+    monkeypatch.setattr("nmt.preparing.split.SourceWords.save", lambda words, folder: None)
+    corpus = plan(tmp_path, singles(40))
+    with monkeypatch.context() as stopped:
+        stopped.setattr("nmt.preparing.prepare.encode_corpus", None)
+        with pytest.raises(TypeError):
+            prepared(corpus)
+    monkeypatch.undo()
+    words = prepared(corpus).source_words()
+    assert words is not None
+    assert words.counts["frase"] > 20
+
+
 def test_a_sample_has_the_ids_of_training_pairs(tmp_path: Path) -> None:
     corpus = prepared(plan(tmp_path, mixed()))
 

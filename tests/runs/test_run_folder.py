@@ -60,9 +60,11 @@ def test_a_misspelt_run_names_the_nearest(
     (tmp_path / "runs" / "demo" / CONFIG_FILE).touch()
     with pytest.raises(UserError, match=r"(did you mean|choose from:) '?runs/demo"):
         RunFolder.open(Path("demo"))
-    (tmp_path / "runs" / "later").mkdir()
-    (tmp_path / "runs" / "later" / CONFIG_FILE).touch()
-    with pytest.raises(UserError, match=r"run runs/latest does not exist; .*runs/later"):
+    newest = tmp_path / "runs" / "2026-11-29" / CONFIG_FILE
+    newest.parent.mkdir()
+    newest.touch()
+    os.utime(tmp_path / "runs" / "demo" / CONFIG_FILE, (0, 0))
+    with pytest.raises(UserError, match=r"run runs/latest does not exist; .*runs/2026-11-29"):
         RunFolder.open(Path("runs/latest"))
 
 

@@ -78,8 +78,14 @@ def test_glossaries_are_the_tables_of_a_folder(tmp_path: Path) -> None:
     assert {name: each.terms for name, each in glossaries.items()} == {
         "law": (Term("juez", "judge"),)
     }
-    (tmp_path / "law.tsv").unlink()
-    with pytest.raises(UserError, match=r"has no glossary: put files \*\.tsv there"):
+    (tmp_path / "zoo.csv").write_text("gato,cat\n", encoding="utf-8")
+    assert read_glossaries(tmp_path, ("es", "en"))["zoo"].terms == (Term("gato", "cat"),)
+    (tmp_path / "zoo.tsv").write_text("gato\tcat\n", encoding="utf-8")
+    with pytest.raises(UserError, match="has two glossaries of one name: rename one of them"):
+        read_glossaries(tmp_path, ("es", "en"))
+    for name in ("law.tsv", "zoo.tsv", "zoo.csv"):
+        (tmp_path / name).unlink()
+    with pytest.raises(UserError, match=r"has no glossary: put files \*\.tsv or \*\.csv there"):
         read_glossaries(tmp_path, ("es", "en"))
     for path in (tmp_path / "notes.txt", tmp_path / "missing"):
         with pytest.raises(UserError, match=f"--glossaries {path} is not a folder: name one"):

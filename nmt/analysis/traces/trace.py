@@ -105,7 +105,7 @@ def record(
 ) -> Trace:
     """Search for translations of one sentence and return the trace of the search.
 
-    Hypotheses fill the beam; unless it loops, the best is the translation without tags or brackets.
+    The best hypothesis is the translation, without its tags and brackets, unless it loops.
 
     Args:
         translator: a translator of a run.
