@@ -47,7 +47,8 @@ _TITLED = re.compile(
 _MODULE = re.compile(
     r"""import\s++(?:[^'"]+\sfrom\s++)?(?P<path>'[^']+'|"[^"]+");?(?:\s*//.*)?"""
     r"|import\s++(?:\w+,\s*)?\{[\w\s,]*"
-    r"|export\s+(?:(?:const|let|var|function|async|class|default)\s|[{*]).*"
+    r"|export\s+(?:(?:const|let|var)\s+[\w${\[][^=]*=|(?:async\s+)?function\s*\*?\s*\w*\s*\("
+    r"|class\s+\w+[^{]*\{|default\s+(?:[\w.$]+;?$|[\[({<]|(?:async\s+)?function\b|class\b)|[{*]).*"
 )
 # What begins no paragraph of a footnote.
 _BLOCK = re.compile(r"(?:[-+*]|\d{1,9}[.)]|#{1,6})(?:[ \t]|$)|[>|<]|```|~~~")

@@ -78,7 +78,9 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
         wrapped = filter(_can_wrap, contents)
         width = max([_NARROWEST, *map(_measure_width, wrapped)])
         are_rows = [bool(find_gaps(line[_measure_indent(line) :])) for line in contents]
-        is_table = sum(are_rows) > 1  # one such line may be justified text
+        begins = [line[_measure_indent(line)] for line in contents[1:]]
+        # Such lines may be justified text, of which one begins with a small letter.
+        is_table = sum(are_rows) > 1 and not any(map(str.islower, begins))
         start = begin
         for (line, following), rows, (first, _) in zip(
             pairwise(contents), pairwise(are_rows), lines[1:], strict=True

@@ -120,7 +120,7 @@ def _load_keras(folder: RunFolder) -> KerasEngine:
 def _load_same_weights(folder: RunFolder, digest: str) -> KerasEngine:
     """Return the Keras engine with the weights that CTranslate2 was loaded with.
 
-    Weights are compared after loading: training may replace them at any time.
+    Weights are compared before and after loading: training may replace them at any time.
 
     Args:
         folder: the run.
@@ -129,13 +129,18 @@ def _load_same_weights(folder: RunFolder, digest: str) -> KerasEngine:
     Raises:
         UserError: the weights have changed since, or cannot be loaded.
     """
+    _check_unchanged(folder, digest)  # before a load that would be in vain
     engine = _load_keras(folder)
+    _check_unchanged(folder, digest)
+    return engine
+
+
+def _check_unchanged(folder: RunFolder, digest: str) -> None:
     if _digest_best(folder) != digest:
         raise UserError(
             f"{folder.checkpoints.best} has changed since the run was loaded: load it again, or "
             "restart the service"
         )
-    return engine
 
 
 def _digest_best(folder: RunFolder) -> str:

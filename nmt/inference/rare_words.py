@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from nmt.data.languages import describe_language
 from nmt.text.cleaning import clean_input
-from nmt.text.scripts import PLAIN_WORD, UNKNOWN_LANGUAGE, primary_subtag
-from nmt.text.source_words import MIN_MODELED
+from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
+from nmt.text.source_words import CASED_WORD, MIN_MODELED
 from nmt.text.spans import make_kept_test
 
 if TYPE_CHECKING:  # loads NumPy
     from nmt.inference.segmenting import Segmenter
 
-_WORD = re.compile(PLAIN_WORD)
+_WORD = re.compile(CASED_WORD)
 _RARE = 3  # occurrences: words of another language, in a few sources, have fewer
 _MIN_WORDS = 4  # rare ones: fewer may be names
 _ENOUGH = 10_000  # words, after which no more are counted

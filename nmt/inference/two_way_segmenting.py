@@ -79,12 +79,17 @@ class TwoWaySegmenter(Segmenter):
         )
 
     def with_glossary(self, glossary: Glossary | None) -> Segmenter:
-        """Return a segmenter with a glossary in both directions: see `Segmenter.with_glossary`."""
+        """Return a segmenter with a glossary: see `Segmenter.with_glossary`.
+
+        In the other direction, only terms that are not translated count.
+        """
         if glossary is None:
             return self
+        kept = [term for term in glossary.terms if term.is_kept]
+        languages = self._reverse.language, self.language
         segmenter = copy(self)
         segmenter._reader = self._reader.with_glossary(glossary)
-        segmenter._reverse = self._reverse.with_glossary(glossary)
+        segmenter._reverse = self._reverse.with_glossary(Glossary(kept, languages))
         return segmenter
 
     def segment_all(self, texts: Sequence[str]) -> list[SegmentedText]:

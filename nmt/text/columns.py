@@ -8,10 +8,8 @@ from nmt.text.final_marks import STOPS
 
 GAP = 4  # spaces that may separate two columns
 _WIDE_GAP = 6  # spaces that separate the only two
-# Before a small letter, spaces belong to justified text. Dots lead to the number of a page.
-_GAP = re.compile(
-    rf"(?<=[^\s.!?…])[ \u00a0]{{{GAP},}}(?=[^\sa-zß-öø-ÿ])|(?<=[^\s.])\s?\.{{4,}}\s?(?=\d+$)"
-)
+# Dots lead to the number of a page.
+_GAP = re.compile(rf"(?<=[^\s.!?…])[ \u00a0]{{{GAP},}}(?=\S)|(?<=[^\s.])\s?\.{{4,}}\s?(?=\d+$)")
 
 
 def find_gaps(line: str) -> list[tuple[int, int]]:
@@ -22,6 +20,8 @@ def find_gaps(line: str) -> list[tuple[int, int]]:
     """
     if line.endswith(tuple(STOPS)):
         return []
-    gaps = [match.span() for match in _GAP.finditer(line)]
+    matches = _GAP.finditer(line)
+    # Before a small letter, spaces belong to justified text.
+    gaps = [match.span() for match in matches if not line[match.end()].islower()]
     are_wide = (end - begin >= _WIDE_GAP or "." in line[begin:end] for begin, end in gaps)
     return gaps if len(gaps) > 1 or any(are_wide) else []

@@ -22,7 +22,10 @@ _SCRIPTS = (
     ("０", "．，", UNSPACED_SENTENCES | {"ko", "kor"}),
 )
 # Languages with a point before decimals; others have a comma.
-_POINT_LANGUAGES = frozenset("cy en ga he hi iw ja ko ms mt ne sw ta th tl ur yue zh".split())
+_POINT_LANGUAGES = frozenset(
+    """cmn cy cym en eng fil ga gle he heb hi hin iw ja jpn ko kor ms msa mt mlt nan ne nep sw swa
+    ta tam th tha tl ur urd wuu yue zh zho""".split()
+)
 
 
 def localize_digits(text: str, language: str) -> str:

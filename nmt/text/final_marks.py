@@ -45,9 +45,9 @@ _GREEK_SEMICOLON = "·"  # elsewhere, between words
 _CLAUSE_MARKS_OF_SCRIPTS = (
     (re.compile(_GREEK), {";": _GREEK_SEMICOLON}),
     (re.compile("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]"), {",": "،", ";": "؛"}),
-    (re.compile("[\u3040-\u30ff]"), {",": "、", ":": "：", ";": "；"}),
     (re.compile(f"[{WIDE}]"), {",": "，", ":": "：", ";": "；"}),
 )
+_KANA = re.compile("[\u3040-\u30ff]")  # Japanese has another comma than Chinese
 # A mark inside of a quotation: it ends a translation that gets no other mark.
 _ENDS_QUOTATION = re.compile(r"[.!?…][\"'”’»)\]]+$")
 # The dot of these stays before a colon.
@@ -83,7 +83,7 @@ def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False
 
     A question stays one. A translation that ends with a mark of another script, with one that
     `split_final_marks` does not split off, or with one inside of a quotation, stays as it is.
-    A colon, semicolon or comma is that of its script.
+    A colon, semicolon or comma is that of the script of most of its letters.
 
     Args:
         source: the source.
@@ -112,10 +112,13 @@ def copy_final_marks(source: str, translation: str, *, is_fragment: bool = False
 
 
 def _localize_clause_mark(mark: str, text: str) -> str:
-    """Return what stands for a mark in the script of the last letter of a text."""
-    last = next(filter(str.isalpha, reversed(text)), "")
-    marks = (marks for letter, marks in _CLAUSE_MARKS_OF_SCRIPTS if letter.match(last))
-    return next(marks, {}).get(mark, mark)
+    """Return what stands for a mark in the script of most letters of a text."""
+    letters = "".join(filter(str.isalpha, text))
+    for letter, marks in _CLAUSE_MARKS_OF_SCRIPTS:
+        if 2 * len(letter.findall(letters)) > len(letters):
+            is_japanese = _KANA.search(letters) is not None
+            return "、" if mark == "," and is_japanese else marks.get(mark, mark)
+    return mark
 
 
 def find_commas(text: str) -> list[int]:

@@ -118,20 +118,19 @@ _BEFORE_NUMBERS = frozenset(
     tfno tít v vol vols vs""".split()
 )
 _BEFORE_WORDS = _BEFORE_NUMBERS | frozenset(
-    """adj admón adv asc atte av avda calef cda cdas cdta cdtas cía co comp const corp crta cta cte
-    ctra dcha dept depto desc dir dpto dra dto dtos edif ej esc etc ex excl excmo fdo gob gral hab
-    hno hnos ilmo inc incl ing izq lic max min mons nat neg ob obj obs op pdo pdte plza pres prof
-    profa pról prov pta ptas pto ptos pza pzas qty rep resp rte rvdo seg sobr sra sras sres srta sta
-    sto sup temp trad ud uds urb usw vel""".split()
+    """adj admón adv asc atte av avda bzw calef cda cdas cdta cdtas cía cl co comp const corp crta
+    cta cte ctra dcha dept depto desc dgl dir dpto dr dra dto dtos edif ej esc etc ex excl excmo fdo
+    fr gob gr gral grs hab hno hnos hr hrs ilmo inc incl ing izq jr kg kgs km kms lbs lic lt ltd lts
+    max mg min ml mm mons mr mrs ms mts nat neg ob obj obs op pcs pdo pdte ph pkg plza pres prof
+    profa pról prov pta ptas pto ptos pza pzas qty rep resp rte rvdo seg sobr sr sra sras sres srta
+    st sta sto sup tbsp temp trad tsp ud uds urb usw vd vds vel vgl zzgl""".split()
 )
-_LETTER_OR_CONSONANTS = re.compile(".|[b-df-hj-np-tv-xz]+")  # c., tbsp., kg., vgl.
 _BEFORE_NAMES = frozenset(
     """av avda bd cía dr dra dña fco gral hna hno ing lic mme mlle mons mr mrs ms mª ntra pl prof
     profa sr sra sres srta sta sto""".split()
 )
 _WORDS_OF_LANGUAGES = {  # where these are words: off, pull, stands, hundred
-    "av": frozenset("da nb nn no sv".split()),
-    "dra": frozenset("nb nn no sv".split()),
+    **dict.fromkeys(("av", "dra"), frozenset("da nb nn no sv".split())),
     "sta": frozenset("cs it nl ro".split()),
     "sto": frozenset("bs cs hr it pl sk sl sr".split()),
 }
@@ -361,6 +360,7 @@ def _continues(before: str, after: str, language: str) -> bool:
         return True
     word = _DOTTED_WORD.search(before)
     dotted = word[1].lower() if word else ""
+    dotted = "" if language in _WORDS_OF_LANGUAGES.get(dotted, ()) else dotted
     if is_glued and dotted:  # the dots of U.S.A., Node.js; not the missing space of Madrid.Luis
         return len(dotted) < 3 or not (first in "¿¡" or _first_letter(after).isupper())
     if _YEAR.match(after) and is_short_month(dotted, language):
@@ -372,7 +372,7 @@ def _continues(before: str, after: str, language: str) -> bool:
             _ELLIPSIS.search(before)
             or _QUOTED.search(before)
             or _INITIALS.search(before)
-            or _LETTER_OR_CONSONANTS.fullmatch(dotted)
+            or len(dotted) == 1
             or dotted in _BEFORE_WORDS
         )
     if first.isdecimal():
@@ -385,7 +385,7 @@ def _continues(before: str, after: str, language: str) -> bool:
         return not _begins_sentence(after)  # an initial
     if language == "de" and _ORDINAL.search(before):  # der 2. Weltkrieg
         return True
-    return dotted in _BEFORE_NAMES and language not in _WORDS_OF_LANGUAGES.get(dotted, ())
+    return dotted in _BEFORE_NAMES
 
 
 def _begins_sentence(text: str) -> bool:

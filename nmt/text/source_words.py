@@ -41,9 +41,9 @@ WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
 MIN_MODELED = 1000  # words; with fewer, others cannot be judged
 # A word of a script with letter case; in others, names cannot be told.
-_CASED_WORD = rf"[^\W\d_{CASELESS_LETTERS}]+(?:['’-][^\W\d_{CASELESS_LETTERS}]+)*"
-_WORD = re.compile(_CASED_WORD)
-_WORD_OR_INITIALS = re.compile(rf"(?:[{CAPITALS}]\.\s?)+[{CAPITALS}]\.|{_CASED_WORD}")  # S. L.
+CASED_WORD = rf"[^\W\d_{CASELESS_LETTERS}]+(?:['’-][^\W\d_{CASELESS_LETTERS}]+)*"
+_WORD = re.compile(CASED_WORD)
+_WORD_OR_INITIALS = re.compile(rf"(?:[{CAPITALS}]\.\s?)+[{CAPITALS}]\.|{CASED_WORD}")  # S. L.
 _NAME_ENDING = re.compile(rf"['’][^\W\d_{CAPITALS}]+$")  # Ankara'daki
 _LEARNED_NAME = 10  # occurrences, from which on the model knows the translation of a name
 _LEARNED_LISTED = 100  # the same of a listed first name or city, and of a family name after one
@@ -248,8 +248,9 @@ class SourceWords:
             lower = word.lower()
             count = self.counts.get(lower, 0)
             is_rare = _is_rare(word, count)
-            is_common = count >= _LEARNED_LISTED and not is_name_inside_sentence(word)
-            if (word == lower and not is_rare) or is_common or lower == word.upper():
+            if (word == lower and not is_rare) or lower == word.upper():  # most words
+                continue
+            if count >= _LEARNED_LISTED and not is_name_inside_sentence(word):
                 continue
             begin, end = match.start(), match.start() + len(word)
             before = text[max(0, begin - _MAX_MARKS) : begin]

@@ -62,9 +62,12 @@ _DOMAIN = (
 )
 # Of a measure. No single letter alone: \b is ASCII's, so that "5 m" would begin in "5 más".
 _SQUARED = "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
-_QUANTITY = "(?:[km\u00b5\u03bc]?g|[cdm]?[lL]|k?m|kcal|kJ|kWh?|m?mol|[KkMGT][Bb])"
+_RATE = (
+    f"(?:[km\u00b5\u03bc]?g|m?mol|kcal|kJ)/(?:{_SQUARED}|(?:kg|[cdm]?l|[cdm]L|min|kWh)\\b)"
+    f"|(?:k?m|[cdm]?[lL]|kWh?|[KkMGT][Bb])/(?:{_SQUARED}|(?:min|h|s)\\b)"
+)
 _UNIT = (
-    f"{_SQUARED}|l/100 ?km\\b|{_QUANTITY}/(?:{_SQUARED}|(?:k?g|[cdm]?[lL]|min|h|s|kWh)\\b)"
+    f"{_SQUARED}|l/100 ?km\\b|{_RATE}"
     "|(?:km|cm|mm|[\u00b5\u03bc][mg]|nm|kg|mg|ml|kWh|kW|kcal|kJ|[hkM]Pa|mmHg|mAh|m[AV]|kV|[GMk]?Hz"
     "|[KkMGT]B|[kMG]bps|px|ppm|dB|rpm)\\b"
 )
@@ -129,7 +132,7 @@ PATTERNS = {
     rf"(?:(?:[A-Z]{{2}}[0-9]{{2}}|[0-9]{{2,4}})(?: [0-9]{{2,4}}){{2,7}}\b"  # telephone, account
     rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[0-9]{{7,8}}-[A-Z]\b"
     rf"|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
-    rf"(?:[.,:/'’–٫٬-][{_DIGIT}][{_LATIN}{_DIGIT}]*|[，．][０-９][{_LATIN}{_DIGIT}]*"
+    rf"(?:[.,:/'’–٫٬-][{_DIGIT}][{_LATIN}{_DIGIT}]*|，[０-９]{{3}}|．[０-９][{_LATIN}{_DIGIT}]*"
     rf"|\.[ºª]|-[A-Z]{{2,4}}\b)*"
     rf"(?:%| (?:{_NAMED})| %\B"
     rf"| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",

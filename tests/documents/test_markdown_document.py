@@ -445,6 +445,11 @@ import a, que no existe
 """
 
 
+def test_sentences_that_begin_with_export_are_text() -> None:
+    for text in ("export default values are listed below", "export class names with care"):
+        assert [segment.text for segment in read(text).segments] == [text]
+
+
 def test_imports_and_exports_of_mdx_stay() -> None:
     document = read(MODULES)
     assert [segment.text for segment in document.segments] == [

@@ -94,6 +94,10 @@ def test_rows_of_a_table_stay_apart_and_keep_their_columns(indent: str) -> None:
             ["Los precios son los siguientes: Madrid y otras ciudades"],
         ),
         ("Lee      este      libro   muy   bueno\n" * 2, ["Lee este libro muy bueno " * 2]),
+        (
+            "El      Consejo aprobó ayer la nueva ley\nque      Bruselas quería de España\nentera.",
+            ["El Consejo aprobó ayer la nueva ley que Bruselas quería de España entera."],
+        ),
         # A row alone, the lines around a table, and dots before the numbers of pages.
         ("Nombre      Edad", ["Nombre      Edad"]),
         ("Ana\tLópez\u2028\u2028\u2028\u2028Madrid", ["Ana\tLópez Madrid"]),

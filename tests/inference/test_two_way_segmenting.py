@@ -48,8 +48,10 @@ def test_a_tag_before_or_after_a_context_is_found(segmenter: Segmenter) -> None:
         assert find_dates(segmenter, text) == ("5 de mayo",)
 
 
-def test_a_glossary_is_followed_in_both_directions(segmenter: Segmenter) -> None:
+def test_terms_that_are_not_translated_count_in_both_directions(segmenter: Segmenter) -> None:
     terms = [Term(date, date) for date in ("5 de mayo", "May 5")]
+    translated = segmenter.with_glossary(Glossary([Term("May 5", "Mayo 5")], ("es", "en")))
+    assert find_dates(translated, ENGLISH) == DATES[ENGLISH]
     assert segmenter.with_glossary(None) is segmenter
     with_terms = segmenter.with_glossary(Glossary(terms, ("es", "en")))
     assert find_dates(with_terms, ENGLISH) == ("May 5",)

@@ -76,6 +76,9 @@ def test_marks_stand_for_one(text: str, body: str, marks: str, simple: str) -> N
         ("milk;", "牛奶", "牛奶；"),
         ("Dear Li,", "亲爱的李", "亲爱的李，"),
         ("Dear all,", "みなさん", "みなさん、"),
+        # The script of most letters.
+        ("Halla el ángulo:", "Find the angle α", "Find the angle α:"),
+        ("Se llama محمد,", "His name is محمد", "His name is محمد,"),
         ("Name:", "이름", "이름:"),
         ("¿Qué??", "Τι;", "Τι;"),
         ("Dijo que no...", 'He said: "No."', 'He said: "No."'),

@@ -101,6 +101,7 @@ ENGLISH = [
     "Apples, pears, etc. |Then nothing.",
     "Is v1.2.3 out? |Yes.",
     "Come with me. |Tom is ill. |Mr. Smith too.",
+    "i saw it on tv. |then i left. |at 5 pm. |we left",
     "Add 2 tbsp. of sugar and 3 lbs. of rice. |stir it. |wait",
     "He lives in the U.S. |She does not. |Take vitamin C. |It is in H. G. Wells.",
 ]
@@ -120,7 +121,7 @@ OTHERS = [
     ("ja", "こんにちは。|元気ですか？|「そうです。」と言った。|はい！"),
     ("ar", "مرحبا. |كيف حالك؟ |جيد."),
     ("hi", "नमस्ते। |आप कैसे हैं?"),
-    ("sv", "Stäng av. |Vänta. |Nu ska vi dra. |Kom, Dr. Berg."),
+    ("sv", "stäng av. |vänta. |Stäng av. |Vänta. |Nu ska vi dra. |Kom, Dr. Berg."),
     ("nb-NO", "Slå av. |Vent."),
     ("nl", "Ik sta. |Jij zit."),
     ("it", "Come sta. |Sto. |Vado."),
