@@ -139,11 +139,11 @@ def fit(
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r} is a string: pass a list of strings")
     overrides = [*overrides]
-    check_single_run(overrides)
     callbacks = list_callbacks(callbacks)
     components = Components(optimizer, schedule, loss, model)
     arguments = {"pairs": pairs, "dev": dev, "test": test}
     splits = {name: split for name, split in arguments.items() if split is not None}
+    check_single_run(overrides)
     config = compose_with_pairs(overrides, splits)
     set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
     with _restored_generators():
