@@ -43,7 +43,7 @@ _TITLED = re.compile(
     r"\[!\w+\][+-]?[ \t]+(\S.*)|:{3,}[ \t]*[\w-]+(?:\[(.+)\]|[ \t]++((?:[^{}:=]|:(?= ))++))"
     r"|/{3,}[ \t]*(?!html\b|[\w-]*caption\b)[\w-]+[ \t]*\|[ \t]*(.+)"
 )
-# A line of MDX that imports or exports names; without a path, it goes on up to a blank line.
+# A line of MDX that imports or exports names. Without a path, it ends before a blank line.
 _MODULE = re.compile(
     r"""import\s++(?:[^'"]+\sfrom\s++)?(?P<path>'[^']+'|"[^"]+");?(?:\s*//.*)?"""
     r"|import\s++(?:\w+,\s*)?\{[\w\s,]*"

@@ -77,10 +77,10 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
         contents = [text[first:last].rstrip() for first, last in lines]
         wrapped = filter(_can_wrap, contents)
         width = max([_NARROWEST, *map(_measure_width, wrapped)])
-        are_rows = [bool(find_gaps(line[_measure_indent(line) :])) for line in contents]
-        begins = [line[_measure_indent(line)] for line in contents[1:]]
-        # Such lines may be justified text, of which one begins with a small letter.
-        is_table = sum(are_rows) > 1 and not any(map(str.islower, begins))
+        unindented = [line[_measure_indent(line) :] for line in contents]
+        are_rows = [bool(find_gaps(line)) for line in unindented]
+        # Justified text has gaps, too, but its lines may begin with small letters.
+        is_table = sum(are_rows) > 1 and not any(line[0].islower() for line in unindented[1:])
         start = begin
         for (line, following), rows, (first, _) in zip(
             pairwise(contents), pairwise(are_rows), lines[1:], strict=True

@@ -45,7 +45,7 @@ class _StderrCapture:
             return
         try:
             file = tempfile.TemporaryFile()  # noqa: SIM115
-        except OSError:  # there is no folder for temporary files: the notes are shown
+        except OSError:  # without a folder for temporary files, the notes are shown
             os.close(saved)
             return
         sys.stderr.flush()

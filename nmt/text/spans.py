@@ -150,8 +150,8 @@ WORD = (
     rf"[{_LETTER}]+(?:(?:['’/@-]|\./)[{_LETTER}]+)*[:-]?"
     rf"|[”’»\"\]){UNSPACED_LETTERS}]:|[”’»\])]-"
 )
-# The number of a month, which other languages write as its name: 3月, 3~5月, 3월, tháng 3. Before
-# SPAN, as it is no span, and the number that it begins with is none.
+# The number of a month, which other languages write as its name: 3月, 3~5月, 3월, tháng 3. It is
+# tried before SPAN, so that its digits are not kept as a number.
 _MONTH_NUMBER = "(?:1[0-2]|１[０-２]|[0０]?[1-9１-９])"
 MONTH = (
     f"(?:{_MONTH_NUMBER} ?[~～〜–—、至到-] ?)?{_MONTH_NUMBER}(?: ?月|월)"

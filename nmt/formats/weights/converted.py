@@ -44,8 +44,8 @@ def load_or_convert(
 
     Raises:
         NotConvertibleError: the run has no best weights yet; or see `check_supported`.
-        UserError: the weights are damaged or do not fit the configuration, or must be converted
-            and there is no folder for temporary files.
+        UserError: the weights are damaged or do not fit the configuration, or converting them
+            lacks a folder for temporary files.
     """
     if name := read_model_name(run):
         raise NotConvertibleError(f"CTranslate2 does not support model={name}, a class from Python")
