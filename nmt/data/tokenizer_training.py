@@ -109,7 +109,7 @@ def _train_sentencepiece(
     def train(size: int) -> bytes:
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
-            # Repeats, as those of a mixture, are counted: reading them takes most of the time.
+            # Repeats, as those of a mixture, are counted instead of read again.
             sentence_iterator=(f"{text}\t{count}" for text, count in counts.items()),
             input_format="tsv",
             model_writer=model,
