@@ -33,9 +33,23 @@ class Parser(argparse.ArgumentParser):
         fail(UserError(f"{message}; see {self.prog} --help"))
 
 
+class _StoreOnce(argparse.Action):
+    """Stores a value, and refuses a second one."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        first = getattr(namespace, self.dest)
+        if first is not self.default:
+            raise argparse.ArgumentError(self, f"takes one run, got {first} and {values}")
+        setattr(namespace, self.dest, values)
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add ``--run``, the command's run folder."""
-    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    parser.add_argument(
+        "--run", type=Path, default=Path("runs/latest"), action=_StoreOnce, help="(%(default)s)"
+    )
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:

@@ -282,16 +282,22 @@ def _evaluate(
     console: Console,
 ) -> dict[str, Any]:
     """Evaluate and perhaps compare, print the results, and return them as JSON."""
+    from nmt.data.evaluation_sets import group_by_target_language
     from nmt.inference.evaluation import compare, evaluate
     from nmt.inference.printing import print_comparison, print_evaluation, print_worst
 
+    by_language = group_by_target_language(folder.config.data, [pair.source for pair in data.pairs])
     options: dict[str, Any] = {
-        "language": folder.config.data.languages[1],
+        "language": next(iter(by_language)),
         "more_references": data.more_references,
         **_search_options(arguments),
     }
     inputs = other and _load_other(arguments, folder, other, translator, data.pairs)
-    evaluation = replace(evaluate(translator, data.pairs, console, **options), groups=data.groups)
+    evaluation = replace(
+        evaluate(translator, data.pairs, console, **options),
+        groups=data.groups,
+        indices_by_language=by_language,
+    )
     title = f"{folder.path.name}, {arguments.source or arguments.split}"
     print_evaluation(title, evaluation, console)
     print_worst(evaluation, arguments.worst, console)

@@ -10,12 +10,14 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from nmt.errors import UserError, attach_filename, explain_full_disk
 
+UNFINISHED = (".new-", ".old-")  # prefixes of the folders that `replace_folder` works with
 _PARTIAL = ".partial-"  # prefix of temporary names
 _ABANDONED_SECONDS = 24 * 3600  # what nobody has changed for longer has no writer any more
 
@@ -26,6 +28,11 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     A lone surrogate, as in the name of a file that is not UTF-8, is written as its escape.
     """
     write_bytes(path, format_json(content).encode("utf-8", "backslashreplace"))
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def format_json(content: dict[str, Any]) -> str:
@@ -117,13 +124,17 @@ def remove_partial(folder: Path) -> None:
         _remove(path)
 
 
-def remove_abandoned(folder: Path) -> None:
+def remove_abandoned(folder: Path, pattern: str = f"{_PARTIAL}*") -> None:
     """Remove what killed writers have left directly in a folder, a day after its last change.
 
     Others may write into the folder meanwhile.
+
+    Args:
+        folder: the folder.
+        pattern: of temporary names.
     """
     oldest = time.time() - _ABANDONED_SECONDS
-    for path in list(folder.glob(f"{_PARTIAL}*")):
+    for path in list(folder.glob(pattern)):
         with suppress(OSError):  # removed by another process
             if max(each.lstat().st_mtime for each in (path, *path.rglob("*"))) < oldest:
                 _remove(path)
@@ -159,19 +170,21 @@ def replace_atomically(path: Path) -> Iterator[BinaryIO]:
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary folder that replaces ``folder``, or what it links to, in the end.
 
-    After an exception the temporary folder is removed, and ``folder`` is unchanged.
+    After an exception the temporary folder is removed, and ``folder`` is unchanged. Temporary
+    folders of killed writers are removed a day later.
 
     Raises:
         UserError: the temporary folder cannot be created.
     """
     folder = folder.resolve()
     # Not names for `remove_partial`: a run may be locked while an export is written into it.
-    name = f"{secrets.token_hex(4)}-{folder.name[:40]}"
-    partial, old = folder.with_name(f".new-{name}"), folder.with_name(f".old-{name}")
+    name, token = folder.name[:40], secrets.token_hex(4)
+    partial, old = (folder.with_name(f"{prefix}{token}-{name}") for prefix in UNFINISHED)
+    remove_abandoned(folder.parent, f"{UNFINISHED[0]}*-{escape(name)}")
     try:
         partial.mkdir(parents=True)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}") from error
+        raise explain_write_error(folder, error) from error
     try:
         with attach_filename(folder):
             yield partial

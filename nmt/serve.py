@@ -177,6 +177,7 @@ def load_translator(arguments: argparse.Namespace, run_folder: RunFolder) -> Seg
     Raises:
         UserError: the run or a glossary is damaged, or the engine cannot run it.
     """
+    from nmt.inference.contract import SearchRequest
     from nmt.inference.translator import Translator
     from nmt.serving.glossaries import read_glossaries
     from nmt.serving.segments import SegmentTranslator
@@ -187,7 +188,7 @@ def load_translator(arguments: argparse.Namespace, run_folder: RunFolder) -> Seg
     translator = Translator.load(run_folder, **engine_options(arguments))
     segment_translator = SegmentTranslator(translator, glossaries)
     # The first search of a process is the slowest one.
-    segment_translator.hypotheses([segment_translator.test_segment])
+    segment_translator.hypotheses([segment_translator.test_segment], SearchRequest())
     if translator.engine.keras_engine is not None:
         segment_translator.load_attention()
     return segment_translator

@@ -177,11 +177,11 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.quality:
         _check_quality(arguments)
     if arguments.attention:
-        from nmt.analysis.pictures.attention_files import check_output
+        from nmt.analysis.pictures.attention_files import check_attention_output
 
         if len(run_folders(arguments)) > 1:
             raise UserError("--attention needs a single run: give --run once")
-        check_output(arguments.attention, arguments.sentences)
+        check_attention_output(arguments.attention, arguments.sentences)
     _check_search(arguments)
     check_terms(arguments)
 
@@ -298,7 +298,7 @@ def make_request(arguments: argparse.Namespace, glossary: Glossary | None = None
         arguments.beam,
         arguments.length_penalty,
         arguments.coverage_penalty,
-        arguments.nbest,
+        arguments.beam or arguments.nbest if arguments.nbest > 1 else 1,  # some may be equal
         arguments.prefix,
         arguments.no_repeat_ngram,
         quality=arguments.quality is not None,

@@ -60,7 +60,7 @@ ROOMS = {
     "analysis.traces": {"data", "inference"},
     "analysis.explaining": {"analysis", "analysis.traces", "data", "errors", "files", "inference"}
     | {"model", "text", "viewer"},
-    "analysis.dashboard": {"data", "errors", "inference", "runs", "viewer"}
+    "analysis.dashboard": {"data", "errors", "inference", "runs", "text", "viewer"}
     | {"analysis.comparison"},
     "training": {
         "config",

@@ -114,6 +114,27 @@ def test_results_of_other_data_are_not_overwritten(tiny_run: Path, tmp_path: Pat
     assert expected[2] == expected[0]
 
 
+def test_sources_with_the_tag_of_the_other_direction_are_scored_by_its_language(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    """A set of both directions is scored as the first one, and each of them by its own rules."""
+    run = RunFolder.open(Path(shutil.copytree(tiny_run, tmp_path / "run")))
+    [(name, pairs)] = run.config.data.sources.items()
+    back = replace(pairs, tag="<2zh>", reverse=True, split="train")
+    data = replace(run.config.data, sources={name: replace(pairs, tag="<2en>"), "back": back})
+    run.write_config(replace(run.config, data=replace(data, source_language="zh")))
+    source, reference, out = (tmp_path / name for name in ("source", "reference", "scores.json"))
+    files = ("--source", source, "--reference", reference, "--output", out, "--beam", "1")
+    for sources, tokenizer in (("<2zh> Yes.\n", "zh"), ("<2en> Sí.\n<2zh> Yes.\n", "13a")):
+        source.write_text(sources, encoding="utf-8")
+        reference.write_text("Sí.\n" * sources.count("\n"), encoding="utf-8")
+        printout = printed(evaluate, "--run", run.path, *files)
+        content = json.loads(out.read_text(encoding="utf-8"))
+        assert f"|tok:{tokenizer}|" in content["scores"]["BLEU"]["signature"]
+        assert ("by_language" in content) == ("into zh, 1 sentences: BLEU" in printout)
+    assert [part["language"] for part in content["by_language"]] == ["en", "zh"]
+
+
 def test_the_unit_is_printed_and_stored(tiny_run: Path, tmp_path: Path) -> None:
     """What is scored as one segment and how `nmt.translate` differs."""
     source, reference, out = (tmp_path / name for name in ("source", "reference", "scores.json"))

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from made_exports import load_run
 from processes import printed
 
-from nmt import export
+from nmt import Translator, export
 from nmt.errors import UserError
-from nmt.formats import ctranslate2, keras_file
+from nmt.formats import ctranslate2, keras_file, tflite
 from nmt.formats.export import export_run
+from nmt.inference.contract import SearchRequest
+from nmt.inference.features import SENTENCE_FEATURES, WORD_FEATURES
+from nmt.inference.lexicon import Lexicon
+from nmt.inference.quality_model import Linear, QualityModel
+from nmt.inference.results import Translation
 from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
@@ -26,7 +34,7 @@ def shared_engine(parrot_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let exports share the run's model and its compiled searches; `test_convert` loads its own."""
     engine = load_run(parrot_run).keras_engine()
     monkeypatch.setattr(RunFolder, "load_model", lambda run: engine.model)
-    monkeypatch.setattr("nmt.formats.export.KerasEngine", lambda model: engine)
+    monkeypatch.setattr("nmt.formats.export.KerasEngine", lambda *arguments: engine)
 
 
 def exported(*arguments: str | Path) -> str:
@@ -52,9 +60,10 @@ def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -
         ("--beam 0", "argument --beam: must be an integer of at least 1, got 0"),
         ("--length-penalty -1", "argument --length-penalty: must be at least 0, got -1"),
         ("--length-penalty nan", "argument --length-penalty: must be at least 0, got nan"),
+        ("--run a --run b", "argument --run: takes one run, got a and b"),
     ],
 )
-def test_numbers_out_of_range_are_refused(
+def test_invalid_options_are_refused(
     arguments: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
@@ -115,6 +124,52 @@ def test_default_places_and_manifest(parrot_run: Path) -> None:
     content = json.loads((exports / "savedmodel" / "manifest.json").read_text(encoding="utf-8"))
     assert content["check"] == {"sentences": 12, "equal": 12, "different": []}
     assert "only the first 63 are read" in content["signature"]["inputs"]["text"]
+
+
+@pytest.mark.usefixtures("shared_engine")
+@pytest.mark.parametrize(("name", "module"), [("ctranslate2", ctranslate2), ("keras", keras_file)])
+def test_an_export_aligns_words_and_has_confidence_as_the_run(
+    parrot_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    module: ModuleType,
+) -> None:
+    run = Path(shutil.copytree(parrot_run, tmp_path / "run"))
+    source, target = np.array([10, 11, 12]), np.array([13, 14])
+    keys = np.array([10 << 32 | 14, 12 << 32 | 13])
+    Lexicon(keys, np.array([0.9, 0.9], np.float32), layer=0).save(run)
+    sentence, word = (
+        Linear.unfitted(np.zeros((1, len(features))))
+        for features in (SENTENCE_FEATURES, WORD_FEATURES)
+    )
+    QualityModel(sentence, ((0.0, 0.7), (1.0, 0.7)), word).save(run)
+    monkeypatch.setattr("nmt.formats.export.select_samples", lambda *arguments: [])
+    exported("--format", name, "--run", run)
+    loaded = module.load(run / "exports" / name)
+    engine = Translator.load(run, engine=name).engine
+    [alignment] = loaded.engine.align([source], [target])
+    np.testing.assert_allclose(alignment, engine.align([source], [target])[0], atol=1e-5)
+    assert alignment[:2].argmax(1).tolist() == [2, 0]
+    [[translation]] = loaded.run(["Hoy."], SearchRequest(beam_size=1, quality=True))
+    assert translation.confidence == pytest.approx(0.7)
+
+
+@pytest.mark.usefixtures("shared_engine")
+def test_litert_is_given_samples_by_the_rules_of_both_languages(
+    parrot_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {}
+
+    def translate(folder: Path, texts: list[str], **options: Any) -> list[Translation]:
+        settings.update(options)
+        return [Translation("", 0.0, 0.0, ())] * len(texts)
+
+    monkeypatch.setattr(tflite, "write", lambda *arguments, **options: None)
+    monkeypatch.setattr(tflite, "translate", translate)
+    options = ["--format", "tflite", "--quantization", "int8", "--run", parrot_run]
+    exported(*options, "--output", tmp_path / "out")
+    assert settings["languages"] == ("es", "en")
 
 
 @pytest.mark.usefixtures("shared_engine")

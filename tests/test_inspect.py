@@ -44,6 +44,7 @@ def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
     page = as_html.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert "#1]" in page
+    assert "After a token: its probability given the tokens before it." in page
     assert "src=" not in page  # nothing is loaded from elsewhere
     assert "http" not in page
 
@@ -182,6 +183,8 @@ def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "model.bin").touch()
     (folder / "manifest.json").write_text('{"files": {"model.bin": "1"}}', encoding="utf-8")
+    (run / "exports" / ".new-1-keras").mkdir()
+    (run / "exports" / ".new-1-keras" / "model.keras").touch()
     (run / "corpus.json").unlink()
     verdicts = {name: (verdict, reason) for name, verdict, reason in verify(run)}
     assert {
@@ -194,7 +197,7 @@ def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
         "gone": "it is a broken link",
         "samples/step_00000099.tsv": "line 2 has 1 columns",
     }
-    assert verdicts["mine.txt"] == ("unknown", "")
+    assert verdicts["mine.txt"] == verdicts["exports/.new-1-keras"] == ("unknown", "")
     best.write_bytes(best.read_bytes()[:-9])
     form = best.with_name("best.ctranslate2")
     form.write_bytes(form.read_bytes()[:-9])

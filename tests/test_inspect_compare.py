@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -146,6 +146,32 @@ def test_noise_changes_sentences_and_not_their_contexts(
         assert all(text != plain for (_, text), plain in zip(changed, sentences, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (str.upper, "WHERE IS THE STATION?"),
+        (str.title, "Where is the Station?"),
+        (str.lower, "Where is the station?"),
+    ],
+)
+def test_references_have_the_letter_case_of_changed_sources(
+    tiny_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[str], str],
+    expected: str,
+) -> None:
+    source, reference = tmp_path / "source.es", tmp_path / "reference.en"
+    source.write_text("¿Dónde está la estación?\n" * 3, encoding="utf-8")
+    reference.write_text("Where is the station?\n" * 3, encoding="utf-8")
+    monkeypatch.setattr(analysis, "SOURCE_CHANGES", {"case": lambda text, _: change(text)})
+    monkeypatch.setattr(analysis, "translate_with_progress", lambda *_, **__: [expected] * 3)
+    files = ("--source", source, "--reference", reference, "--beam", "1", "--noise")
+    _, content = compared(tiny_run, *files, output=tmp_path / "out")
+    noise = content["systems"][0]["chrF2++ under noise"]
+    assert noise == {"other letter case": pytest.approx(100)}
+
+
 def test_a_head_that_writes_nothing_is_named(tiny_run: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     shutil.copytree(tiny_run, damaged, ignore=shutil.ignore_patterns("*.ct2*", "evaluation_*"))
@@ -176,6 +202,8 @@ def test_what_cannot_be_compared_is_said_in_one_line(
     source, _, other = parallel
     short = tmp_path / "short.en"
     short.write_text("One.\n", encoding="utf-8")
+    long = tmp_path / "long.en"
+    long.write_text("é" * (1 << 20) + "\n" * 16, encoding="utf-8")
     loose = tmp_path / "loose.npz"
     shutil.copyfile(tiny_run / "checkpoints" / "best.npz", loose)
     empty = tmp_path / "empty"
@@ -189,6 +217,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(
     )
     for arguments, message in (
         ((tiny_run, short), "short.en has 1 lines for 16 sentences"),
+        ((tiny_run, long), "long.en: line 1 is longer than 1 MiB: break it up"),
         ((tiny_run, loose), "loose.npz is not a run folder"),
         ((tiny_run, empty), "has no weights yet"),
         ((tiny_run, others), "has other sentences in its test split.*--source and --reference"),

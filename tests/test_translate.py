@@ -22,6 +22,7 @@ from rich.console import Console
 
 from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error
+from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation
 from nmt.inference.term_report import TermReport
 from nmt.text.context import add_context
@@ -151,6 +152,19 @@ def test_each_line_of_a_file_gives_as_many_translations(
         assert len(lines) == 2 * 4 + 1
         assert [*lines[:2], *lines[4:]] == ["12", "12", "😀", "😀", "", "", ""]
     assert translated(capsys, "--run", tiny_run, "--nbest", "2", "12") == "12\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "n_best"), [("", 1), ("--beam 8", 1), ("--nbest 3", 3), ("--nbest 3 --beam 8", 8)]
+)
+def test_translations_are_listed_from_the_whole_beam(options: str, n_best: int) -> None:
+    arguments = translate.make_parser().parse_args([*options.split(), "12"])
+    request = translate.make_request(arguments)
+    assert isinstance(request, SearchRequest)
+    assert request.n_best == n_best
+    translations = [Translation(text, 0.0, 0.0, ()) for text in ("a", "a", "b", "b", "c", "d")]
+    [text] = translate.format_texts(arguments, [translations])
+    assert text.split() == [*"abcd"[: arguments.nbest]]
 
 
 def test_line_breaks_of_an_argument_come_back_and_a_line_of_a_file_stays_one(
@@ -593,8 +607,8 @@ def test_attention_shows_terms_that_stay(
     content = page.read_text(encoding="utf-8")
     assert "kubernetes" in content
     assert not any(slot in content or json.dumps(slot)[1:-1] in content for slot in SLOTS)
-    with pytest.raises(UserError, match="sentence 1 cannot be drawn"):
-        translated(capsys, *options, "kubernetes")  # it is copied
+    with pytest.raises(UserError, match="sentence 1 cannot be drawn: it is copied"):
+        translated(capsys, *options, "kubernetes")
 
 
 def test_a_document_comes_back_in_its_format(

@@ -1,8 +1,10 @@
-"""Tables of reports, for the console and as Markdown."""
+"""Tables of reports, for the console, as Markdown and as HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
+from itertools import count
 from typing import NamedTuple
 
 from rich.console import Console
@@ -48,6 +50,23 @@ class Listing(NamedTuple):
         note = [self.note, ""] if self.note else []
         lines = [line(self.header), rule, *map(line, self.rows)]
         return "\n".join([f"## {self.title}", "", *note, *lines, ""])
+
+    def as_html(self) -> str:
+        """Return the table as HTML, with its note but without its title."""
+        numbers = [' class="number"' if is_number else "" for is_number in self.are_numbers()]
+
+        def cell(text: str, column: int, scope: str = "") -> str:
+            tag, attributes = ("th", f' scope="{scope}"') if scope else ("td", "")
+            return f'<{tag}{attributes}{numbers[column]} dir="auto">{escape(text)}</{tag}>'
+
+        header = "".join(cell(text, column, "col") for column, text in enumerate(self.header))
+        rows = "\n".join(
+            f"<tr>{cell(name, 0, 'row')}{''.join(map(cell, cells, count(1)))}</tr>"
+            for name, *cells in self.rows
+        )
+        caption = f"<caption>{escape(self.note)}</caption>\n" if self.note else ""
+        head = f"<thead><tr>{header}</tr></thead>"
+        return f"<table>\n{caption}{head}\n<tbody>\n{rows}\n</tbody>\n</table>"
 
     def are_numbers(self) -> list[bool]:
         """Return whether each column holds numbers; the first column has names."""

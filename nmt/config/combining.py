@@ -25,7 +25,7 @@ from nmt.config.sources import PATTERNS, RUN
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import AUTO, TrainingConfig
 from nmt.config.upgrades import LATER_KEYS, upgrade_data
-from nmt.errors import UserError, suggest
+from nmt.errors import UserError, read_backend, suggest
 
 # Keys that a resumed run may change: limits, intervals, paths, search. Any other key would make it
 # another run.
@@ -111,7 +111,25 @@ def check_effects(config: Config, overrides: Sequence[str]) -> None:
             f"training.max_update_tokens needs training.batch_tokens={AUTO}, got "
             f"{training.batch_tokens}"
         )
+    _check_parallel_parts(training)
     _check_weights(config.data)
+
+
+def _check_parallel_parts(training: TrainingConfig) -> None:
+    """Check that parts of a batch are only set where they can be computed in parallel."""
+    parts = training.parallel_parts
+    if parts in (None, 1):
+        return
+    if training.devices not in (AUTO, "1"):
+        raise UserError(
+            f"training.parallel_parts={parts} is for one device, got training.devices="
+            f"{training.devices}: leave one of them out"
+        )
+    if read_backend() == "jax":
+        raise UserError(
+            f"training.parallel_parts={parts} needs TensorFlow, as JAX computes the parts one "
+            "after the other: leave it out"
+        )
 
 
 def _check_weights(data: DataConfig) -> None:

@@ -63,8 +63,9 @@ class TrainingConfig:
     max_update_tokens: PositiveInt | None = MISSING
     row_lengths: RowLengths = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: PositiveInt = MISSING  # micro-batches per update
-    # Parts of a batch computed concurrently, as far as its rows can be divided. null: one for each
-    # core on a CPU with TensorFlow, at most 8, each of at least 128 positions; otherwise one.
+    # Parts of a batch that one device computes concurrently with TensorFlow, as far as its rows can
+    # be divided. null: one for each core of a CPU, at most 8, each of at least 128 positions; one
+    # on GPUs and with JAX.
     parallel_parts: PositiveInt | None = MISSING
 
     # Probability that the loss spreads over all tokens (Szegedy et al. 2016).
@@ -88,7 +89,7 @@ class TrainingConfig:
 
     # Of arithmetic. auto: float32 on a CPU; on GPUs mixed_bfloat16, or mixed_float16 on older ones.
     precision: Annotated[str, one_of(*PRECISIONS)] = MISSING
-    # Compile updates with XLA. auto: on.
+    # Compile updates with XLA. auto: on. With JAX, they always are.
     jit_compile: Annotated[str, one_of("auto", "on", "off")] = MISSING
     deterministic: bool = MISSING  # bit-identical operations, on GPUs too
 

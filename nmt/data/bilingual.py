@@ -14,6 +14,7 @@ from nmt.data.encodings import decode
 from nmt.data.languages import are_variants
 from nmt.data.safe_xml import check_root, decode_xml, iterate_xml, local_name, parse_xml
 from nmt.errors import UserError
+from nmt.text.cleaning import LINE_ENDS
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.sentence_pairs import align_sentences
 
@@ -31,7 +32,7 @@ _HEAD = 8192  # bytes in which the header of a catalogue names its encoding
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
 # Ends of lines for polib and Python, but not for gettext.
-LINE_ENDS = dict.fromkeys(map(ord, "\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+RARE_ENDS_TO_SPACES = dict.fromkeys(map(ord, set(LINE_ENDS) - set("\r\n")), " ")
 _UNCLOSED = re.compile(r'\s*(?:msg\w+(?:\[\d+\])?\s*)?"(?:[^"\\]|\\.)*+$')
 _MAX_LANGUAGES = 8  # that an error names
 _MAX_LINES = 5_000  # of one message: polib's time grows with their square
@@ -189,14 +190,14 @@ def decode_po(data: bytes) -> tuple[str, str]:
 
 
 def parse_po(text: str) -> polib.POFile:
-    """Return what polib reads, with spaces for `LINE_ENDS`; its line numbers are greater by one.
+    """Return what polib reads, with spaces for rare line ends; its line numbers are greater by one.
 
     Raises:
         UserError: the catalogue is damaged, or a message too long.
     """
     import polib
 
-    begin, text = 0, text.translate(LINE_ENDS)
+    begin, text = 0, text.translate(RARE_ENDS_TO_SPACES)
     for number, line in enumerate(text.splitlines()):
         if _UNCLOSED.match(line):
             raise UserError(f"a quote in line {number + 1} of the gettext catalogue is not closed")

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from nmt.errors import attach_filename
-from nmt.files import explain_write_error, partial_path, remove_abandoned
+from nmt.files import explain_write_error, partial_path, read_json, remove_abandoned
 
 _SIZES_FILE = ".sizes.json"  # file name -> bytes, of the folder that it is in
 
@@ -69,7 +69,7 @@ def _seal(folder: Path) -> None:
 def is_complete(folder: Path) -> bool:
     """Whether `cached_folder` finished writing the folder, and every file has its recorded size."""
     try:
-        sizes = json.loads((folder / _SIZES_FILE).read_text(encoding="utf-8"))
+        sizes = read_json(folder / _SIZES_FILE)
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, ValueError):
         return False

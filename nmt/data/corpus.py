@@ -46,6 +46,8 @@ class Corpus:
     lines: int  # all lines read, accepted or rejected
     archives: dict[str, str] = field(default_factory=dict)  # source of kind zip -> its SHA-256
     tests: dict[str, list[Pair]] = field(default_factory=dict)  # additional test sets, by name
+    # Pairs of all of `tests`, as sources may have them: see `EvaluationSet`.
+    held_out_tests: list[Pair] = field(default_factory=list)
     stages: tuple[Mixture, ...] = ()  # mixtures of `data.stages`; empty: `mixture` throughout
     length_ratios: dict[str, float] = field(default_factory=dict)  # see `choose_length_ratio`
     # Of dev and test, if a source has a `group_column`: the group of each pair, "" for none.
@@ -100,8 +102,7 @@ def load_corpus(
         cache_dir: keeps downloaded archives.
         tests: the sets that ``data.tests`` names.
         run_pairs: training pairs of other runs, by the source of kind ``run`` that they are for.
-        read_only: whether the corpus is that of an existing run: ``cache_dir`` is left unchanged,
-            and languages are not checked.
+        read_only: for an existing run: ``cache_dir`` stays unchanged, languages are not checked.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
         log: called with progress messages.
@@ -137,6 +138,7 @@ def load_corpus(
         lines=corpus_filter.lines,
         archives=archives,
         tests={name: test.pairs for name, test in tests.items()},
+        held_out_tests=_list_source_views(tests),
         stages=tuple(stages),
         length_ratios=corpus_filter.length_ratios,
         groups=_list_groups(config, splits, corpus_filter),
@@ -201,9 +203,12 @@ def _read_splits(
     splits = _split_sources(config, accepted, corpus_filter.groups, log)
     splits[DEV] |= corpus_filter.dev_without_test(splits)
     splits[TRAIN] |= _read_patterns(config.sources)
-    test_pairs = [pair for test in tests.values() for pair in test.source_view]
-    splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
+    splits[TRAIN] |= corpus_filter.without_held_out(splits, _list_source_views(tests))
     return splits
+
+
+def _list_source_views(tests: Mapping[str, EvaluationSet]) -> list[Pair]:
+    return [pair for test in tests.values() for pair in test.source_view]
 
 
 def _split_sources(

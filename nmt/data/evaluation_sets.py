@@ -6,15 +6,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from nmt.config.data import list_reverse_tags, list_tags
 from nmt.data.contexts import remove_contexts
 from nmt.data.encodings import UTF_8
 from nmt.data.filtering import clean_pair
 from nmt.data.reading import TOO_LONG, read_aligned, read_file
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
-from nmt.text.context import split_tag
+from nmt.text.context import remove_context, split_tag
 from nmt.text.scripts import join_sentences
+
+if TYPE_CHECKING:
+    from nmt.config import DataConfig
 
 
 def read_parallel(source: Path, reference: Path, encoding: str | None = None) -> list[Pair]:
@@ -59,6 +64,33 @@ def read_test_pairs(path: Path, key: str, languages: tuple[str, str]) -> list[Pa
     if not pairs:
         raise UserError(f"{key}={path} has no line of source TAB target")
     return pairs
+
+
+def group_by_target_language(config: DataConfig, sources: Sequence[str]) -> dict[str, list[int]]:
+    """Return the indices of sources by the BCP 47 tag of the language they are translated into.
+
+    The first language is that of the first direction, if any source has it.
+
+    Args:
+        config: the ``data`` group of the run.
+        sources: with tags and contexts; those of `list_reverse_tags` tell the other direction.
+    """
+    source_language, target_language = config.languages
+    tags, reverse_tags = list_tags(config), list_reverse_tags(config)
+    groups: dict[str, list[int]] = {target_language: []}
+    for index, source in enumerate(sources):
+        tag, _ = split_tag(remove_context(source, tags), tags)
+        language = source_language if tag.strip() in reverse_tags else target_language
+        groups.setdefault(language, []).append(index)
+    return {language: indices for language, indices in groups.items() if indices} or groups
+
+
+def find_target_language(config: DataConfig, sources: Sequence[str]) -> str:
+    """Return the language by whose rules a set is scored: see `group_by_target_language`.
+
+    It is that of the first direction, unless all sources are of the other one.
+    """
+    return next(iter(group_by_target_language(config, sources)))
 
 
 def gather_references(

@@ -21,7 +21,7 @@ from nmt.data.languages import (
     find_code,
     load_identifier,
 )
-from nmt.data.opening import find_format
+from nmt.data.opening import find_suffix
 from nmt.data.reading import Row, parse_row
 from nmt.data.splitting import DEV, TEST, sample_evenly
 from nmt.errors import UserError
@@ -162,7 +162,7 @@ def _advise_on_order(
         key, value = f"data.sources.{name}.members", source.members[::-1]
     elif len(paths) == 2:
         key, value = source_key(name, "path"), paths[::-1]
-    elif paths and is_bilingual(find_format(Path(paths[0]))):
+    elif paths and is_bilingual(find_suffix(Path(paths[0]))):
         return f"set {order}"
     elif name in (DEV, TEST):
         return "exchange its columns"

@@ -50,7 +50,7 @@ _PATTERN = re.compile(r"[*?[]")
 OnOpen: TypeAlias = Callable[[IO[bytes]], None]
 
 
-def find_format(path: Path) -> str:
+def find_suffix(path: Path) -> str:
     """Return the last suffix of a name in lower case, without that of compression."""
     suffix = path.suffix.lower()
     return path.with_suffix("").suffix.lower() if suffix in _PACKED else suffix

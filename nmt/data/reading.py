@@ -25,7 +25,7 @@ from nmt.data.lines import is_cut
 from nmt.data.opening import (
     OnOpen,
     explain_errors,
-    find_format,
+    find_suffix,
     matching_files,
     open_unpacked,
     split_text,
@@ -164,7 +164,7 @@ def _check_aligned(
     Raises:
         UserError: they are.
     """
-    formats = list(map(find_format, paths))
+    formats = list(map(find_suffix, paths))
     are_tables = [is_bilingual(name) or name in (PARQUET, *JSON_LINES) for name in formats]
     are_csv = all(name == CSV for name in formats)
     is_other = are_csv or any(are_tables)  # than text: it is not read
@@ -184,7 +184,7 @@ def _file_rows(
 ) -> Iterator[Row]:
     """Yield the rows of a file of pairs in the format that its name tells."""
     name = f"{key}={path}"
-    suffix = find_format(path)
+    suffix = find_suffix(path)
     with open_unpacked(path, key, on_open) as file:
         if is_bilingual(suffix):
             yield from _bilingual_rows(file, path, name, choice)
@@ -254,7 +254,7 @@ def _bilingual_rows(
     if choice.source.encoding is not None and choice.source.split not in ("dev", "test"):
         raise UserError(f"{name} says its encoding itself: leave out encoding")
     try:
-        for number, source, target in read_translations(file, find_format(path), choice.languages):
+        for number, source, target in read_translations(file, find_suffix(path), choice.languages):
             yield Row(str(path), number, (source.encode(), target.encode()))
     except UserError as error:
         raise UserError(f"{name}: {error}") from error

@@ -16,6 +16,7 @@ from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from nmt.data.columns import ColumnChoice, Columns, flatten_record, is_missing
+from nmt.data.lines import LONGEST_LINE, is_cut
 from nmt.errors import UserError
 
 JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
@@ -23,17 +24,21 @@ JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
 _DELIMITERS = "\t|;,"  # those that are rarer in sentences first
 _NAMED_DELIMITER = re.compile(rf"sep=([{_DELIMITERS}])\n")  # a first line that Excel writes
 _SAMPLE = 100  # lines that tell the delimiter
-_END = "\0 end of file \0"  # a line after the last one, which an open quote would swallow
+_END = b"\0 end of file \0"  # a line after the last one, which an open quote would swallow
 _BATCH = 4096  # rows of Parquet that are held in memory
 
 Cells: TypeAlias = tuple[int, tuple[bytes, ...]]
+
+# The csv module's own limit, 131,072 characters, is below that of lines.
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 
 def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterator[Cells]:
     """Yield the rows of a table between commas, semicolons, TABs or bars.
 
     Text after the quotes around a line break tells that a stray quote joined several rows: each of
-    their lines is yielded as text.
+    their lines is yielded as text. So is a line that is cut, as `is_cut` tells, and the lines that
+    quotes join to it.
 
     Args:
         lines: of the file, in UTF-8 but for malformed lines.
@@ -43,16 +48,12 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     Raises:
         UserError: a quote is not closed, or a column is missing.
     """
-    # A malformed byte becomes a surrogate, and the same byte again in `_encode`.
-    texts = (
-        line.rstrip(b"\r\n").replace(b"\r", b" ").decode("utf-8", "surrogateescape") + "\n"
-        for line in lines
-    )
-    head = list(islice(texts, _SAMPLE))
-    named = _NAMED_DELIMITER.fullmatch(head[0]) if head else None
-    delimiter = named[1] if named else find_delimiter(head)
-    record: list[str] = []  # its lines
-    records = _read_records(_keep(chain(head, texts, [_END]), record), delimiter)
+    head = list(islice(lines, _SAMPLE))
+    texts = list(map(_decode, head))
+    named = _NAMED_DELIMITER.fullmatch(texts[0]) if texts else None
+    delimiter = named[1] if named else find_delimiter(texts)
+    record: list[bytes] = []  # its lines
+    records = _read_records(map(_decode, _keep(chain(head, lines, [_END]), record)), delimiter)
     if named:
         next(records)
         record.clear()
@@ -60,11 +61,11 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     number = 1 + bool(named)
     try:
         for cells in records:
-            if cells == [_END]:
+            if record == [_END]:
                 return
             is_header = False
-            if len(record) > 1 and record[-1] != _END and not _is_valid(record, delimiter):
-                yield from ((number + i, (_encode(line),)) for i, line in enumerate(record))
+            if any(map(is_cut, record)) or not _is_valid(record, delimiter):
+                yield from ((number + i, (_to_line(line),)) for i, line in enumerate(record))
             else:
                 if columns is None and any(map(str.strip, cells)):
                     columns, is_header = choice.find(cells, name, are_names=False)
@@ -75,7 +76,7 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     except csv.Error as error:
         raise UserError(
             f"{name}: the cell that begins in line {number:,} is too long ({error}): close its "
-            "quotes"
+            "quotes, or shorten it"
         ) from error
     raise UserError(f"{name}: a quote of the row that begins in line {begin:,} is never closed")
 
@@ -86,18 +87,36 @@ def _read_records(
     return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
-def _keep(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
+def _keep(lines: Iterable[bytes], kept: list[bytes]) -> Iterator[bytes]:
     """Yield lines, and append them to a list."""
     for line in lines:
         kept.append(line)
         yield line
 
 
-def _is_valid(record: list[str], delimiter: str) -> bool:
+def _decode(line: bytes) -> str:
+    """Return a line as the csv module reads it: an empty one if it is cut, as a quote may be open.
+
+    A malformed byte becomes a surrogate, and the same byte again in `_encode`.
+    """
+    if is_cut(line):
+        return "\n"
+    return line.rstrip(b"\r\n").replace(b"\r", b" ").decode("utf-8", "surrogateescape") + "\n"
+
+
+def _to_line(line: bytes) -> bytes:
+    """Return a line that is no row: without TABs, or as it is if it is cut."""
+    return line if is_cut(line) else _encode(_decode(line))
+
+
+def _is_valid(record: list[bytes], delimiter: str) -> bool:
     """Whether lines are one record whose quotes end at delimiters, or at spaces before them."""
+    if len(record) == 1 or record[-1] == _END:
+        return True
     spaces = re.compile(rf'" +(?={re.escape(delimiter)}|[\r\n]|\Z)')
+    texts = (spaces.sub('"', _decode(line)) for line in record)
     try:
-        next(_read_records((spaces.sub('"', line) for line in record), delimiter, strict=True))
+        next(_read_records(texts, delimiter, strict=True))
     except csv.Error:
         return False
     return True

@@ -1,5 +1,8 @@
 """JSON and YAML catalogues: the string values that are texts; keys and all else stay.
 
+Where the catalogue names its language, it names that of the translations: in ``@@locale`` of ARB,
+and in the only key at the root of a YAML document, as in those of Rails.
+
 The file is not rebuilt: only the characters of translated strings change. A YAML string without
 quotes gets them where it needs them, and a YAML block of lines where it cannot hold the text.
 """
@@ -80,17 +83,17 @@ class CatalogDocument(Document):
     Args:
         text: the text of the catalogue.
         encoding: gives its bytes back.
-        language: to name where the catalogue names its own.
+        languages: BCP 47 tags of its texts, and of their translations.
 
     Raises:
         UserError: it is neither JSON nor YAML, or too deep.
     """
 
-    def __init__(self, text: str, encoding: str, language: str) -> None:
+    def __init__(self, text: str, encoding: str, languages: tuple[str, str]) -> None:
         self._text = text
         self._encoding = encoding
-        self._language = language
-        strings = _find_strings(text)
+        source_language, self._language = languages
+        strings = _find_strings(text, source_language)
         self._locales = [each for each in strings if each.is_locale]
         self.skipped = sum(is_message_format(each.value) for each in strings)
         self._strings = [
@@ -107,13 +110,14 @@ class CatalogDocument(Document):
             if translation != segment
         ]
         if self._language != UNKNOWN_LANGUAGE:
-            locale = self._language.replace("-", "_")
-            changes += [(each.begin, each.end, each.write(locale)) for each in self._locales]
+            changes += [
+                (each.begin, each.end, each.write(self._language)) for each in self._locales
+            ]
         return splice(self._text, sorted(changes)).encode(self._encoding)
 
 
-def _find_strings(text: str) -> list[_String]:
-    """Return the string values of a document.
+def _find_strings(text: str, language: str) -> list[_String]:
+    """Return the string values of a document, and the key that names its language.
 
     Raises:
         UserError: it is neither JSON nor YAML, or too deep.
@@ -127,13 +131,22 @@ def _find_strings(text: str) -> list[_String]:
         if text.lstrip("\ufeff \t\r\n")[:2] in ("//", "/*"):
             raise UserError("the catalogue is JSON with comments: remove them") from json_error
         try:
-            return list(_find_yaml_strings(text))
+            return _drop_other_keys(list(_find_yaml_strings(text)), language)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise UserError(
                 f"the catalogue is neither JSON ({json_error}) nor YAML ({reason}): correct it"
             ) from error
     return list(_find_json_strings(text))
+
+
+def _drop_other_keys(strings: list[_String], language: str) -> list[_String]:
+    """Return the strings of a YAML document; of its keys only the one that names its language.
+
+    That is one that all values are below, as in catalogues of Rails.
+    """
+    keys = [each.value for each in strings if each.is_locale]
+    return [each for each in strings if not each.is_locale or keys == [language]]
 
 
 def _too_deep() -> UserError:
@@ -165,7 +178,9 @@ def _find_json_strings(text: str) -> Iterator[_String]:
             if level == metadata_level:
                 metadata_level = None
         elif metadata_level is None and (not is_metadata or key == _LOCALE):
-            yield _String(*match.span(), json.loads(match[0]), write, key == _LOCALE)
+            is_locale = key == _LOCALE
+            write_value = _write_locale if is_locale else write
+            yield _String(*match.span(), json.loads(match[0]), write_value, is_locale)
         key = ""
 
 
@@ -186,7 +201,9 @@ class _Collection:
 
 
 def _find_yaml_strings(text: str) -> Iterator[_String]:
-    """Yield the string values of a YAML document; aliases are not resolved.
+    """Yield the string values of a YAML document, and the keys at its root, which may be a locale.
+
+    Aliases are not resolved.
 
     Raises:
         UserError: it is too deep, or aliases make it too large.
@@ -219,8 +236,10 @@ def _find_yaml_strings(text: str) -> Iterator[_String]:
             size, anchor = sizes[event.anchor], None
         elif isinstance(event, yaml.ScalarEvent):
             size, anchor = 1, event.anchor
-            if not inside.expects_key() and _is_string(event):
-                yield _yaml_string(text, event, is_flow=inside.is_flow)
+            is_root_key = len(opened) == 2 and inside.expects_key()
+            if is_root_key or (not inside.expects_key() and _is_string(event)):
+                string = _yaml_string(text, event, is_flow=inside.is_flow)
+                yield string._replace(is_locale=is_root_key)
         else:  # where a document or the stream begins or ends
             continue
         if anchor is not None:
@@ -259,6 +278,10 @@ def _quote(value: str) -> str:
     """Return a string in double quotes, for JSON and YAML."""
     quoted = json.dumps(value, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+
+
+def _write_locale(language: str) -> str:
+    return _quote(language.replace("-", "_"))
 
 
 def _quote_in_ascii(value: str) -> str:
@@ -322,4 +345,4 @@ def extract(data: bytes, options: DocumentOptions) -> CatalogDocument:
     Raises:
         UserError: it is neither, or too deep, or not UTF-8 or UTF-16.
     """
-    return CatalogDocument(*decode(data), options.target_language)
+    return CatalogDocument(*decode(data), (options.source_language, options.target_language))

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from nmt.data.encodings import UTF_8, open_text
-from nmt.data.lines import is_cut, split_lines
+from nmt.data.lines import split_lines
 from nmt.documents.formats import Document, DocumentOptions, extract
 from nmt.documents.translating import DocumentReport, translate_document
 from nmt.errors import UserError
 from nmt.files import write_bytes
 from nmt.inference.contract import SearchRequest
-from nmt.inference.lines import decode_line
+from nmt.inference.lines import decode_whole_lines
 from nmt.inference.rare_words import RareWords
 from nmt.inference.streaming import make_progress
 from nmt.inference.term_report import TermReport
@@ -72,11 +72,8 @@ def read_lines(data: bytes, label: str, encoding: str | None) -> list[str]:
     Raises:
         UserError: it is in another encoding (None is UTF-8), or has a line above 1 MiB.
     """
-    lines = list(split_lines(open_text(BytesIO(data), label, encoding or UTF_8)))
-    for number, line in enumerate(lines, 1):
-        if is_cut(line):
-            raise UserError(f"{label}: line {number} is longer than 1 MiB: break it up")
-    return list(map(decode_line, lines))
+    lines = split_lines(open_text(BytesIO(data), label, encoding or UTF_8))
+    return list(decode_whole_lines(lines, label))
 
 
 def write_translated(

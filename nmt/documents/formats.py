@@ -10,14 +10,15 @@ from typing import NamedTuple, Protocol
 
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 
 
 @dataclass(frozen=True)
 class DocumentOptions:
     """What a format may need to know beyond the bytes of a document."""
 
-    source_language: str = "und"  # BCP 47 tag
-    target_language: str = "und"  # written where a document names its language
+    source_language: str = UNKNOWN_LANGUAGE  # BCP 47 tag
+    target_language: str = UNKNOWN_LANGUAGE  # written where a document names its language
     columns: tuple[str, ...] = ()  # of a table: names in its header, or numbers from 1
     # One of Python's text encodings; None: what the document names, or UTF-8.
     encoding: str | None = None
@@ -46,7 +47,7 @@ class Document(Protocol):
 
 
 class Format(NamedTuple):
-    """A format; its module has a function ``extract(data, options) -> Document``."""
+    """A format; its module has ``extract(data, options) -> Document``, a function or a class."""
 
     module: str
     extensions: tuple[str, ...]

@@ -15,6 +15,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from nmt.documents.html_tokens import UNSPACED_BREAK
+from nmt.documents.markdown_links import LINK_HELPERS
 
 Item = tuple[str, str]  # what a token means: its type, and its text or source
 TEXTS = frozenset(("text", "text_special", "softbreak"))
@@ -92,6 +93,7 @@ class MarkdownParser:
     def __init__(self) -> None:
         self._parser = MarkdownIt("commonmark", {"maxNesting": _NESTING})
         self._parser.enable(["table", "strikethrough"])
+        self._parser.helpers = LINK_HELPERS
         blocks, inline = self._parser.block.ruler, self._parser.inline.ruler
         for name, block_rule in (
             ("math", _skip_math),

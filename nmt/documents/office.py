@@ -19,7 +19,7 @@ from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.xml import XmlText, get_attribute
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText
-from nmt.text.scripts import primary_subtag
+from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
 
 MAX_ENTRIES = 10_000
 MAX_BYTES = 200 << 20  # of all entries, unpacked; books with pictures have about 50 MB
@@ -90,9 +90,9 @@ class OfficeDocument(Document):
 
 def _name_language(data: bytes, options: DocumentOptions) -> bytes:
     """Return a part in UTF-8 that names the target language wherever it named the source's."""
-    source, target = primary_subtag(options.source_language), options.target_language.encode()
-    if target == b"und":
+    if options.target_language == UNKNOWN_LANGUAGE:
         return data
+    source, target = primary_subtag(options.source_language), options.target_language.encode()
     language, _, subtags = target.partition(b"-")
     region_match = re.search(
         rb"(?:^|-)([A-Za-z]{2}|[0-9]{3})(?=-|$)", subtags

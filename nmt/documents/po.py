@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import polib
 
-from nmt.data.bilingual import CHARSET, LINE_ENDS, decode_po, parse_po
+from nmt.data.bilingual import CHARSET, RARE_ENDS_TO_SPACES, decode_po, parse_po
 from nmt.data.languages import covers_tag
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, is_message_format, mark_plain
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.spans import find_spans, keep_spans, make_kept_test, restore_spans
 
 _NO_CHARSET = "charset=CHARSET"  # of a template, which gettext cannot compile with other than ASCII
@@ -63,23 +64,22 @@ class _Message(NamedTuple):
 
 
 class PoDocument(Document):
-    """A catalogue.
+    """The messages of a catalogue that need a translation.
 
     A translation that equals its source is left out: gettext shows the source then.
 
     Args:
-        text: the text of the catalogue.
-        encoding: gives its bytes back.
+        data: a catalogue.
         options: the language to write into the header.
 
     Raises:
-        UserError: it is damaged.
+        UserError: it is damaged, or not in the encoding that its header names.
     """
 
-    def __init__(self, text: str, encoding: str, options: DocumentOptions) -> None:
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
+        text, self._encoding = decode_po(data)
         self._lines = io.StringIO(text, newline="").readlines()
         self._newline = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
-        self._encoding = encoding
         self._language = options.target_language
         self._rule = _find_rule(self._language)
         self._messages = list(self._find_messages(parse_po(text)))
@@ -166,7 +166,7 @@ class PoDocument(Document):
         lines[first] = "".join(f"{text}\n" for text in written).replace("\n", self._newline)
 
     def _encode(self, text: str) -> bytes:
-        if self._language != "und":
+        if self._language != UNKNOWN_LANGUAGE:
             text = _HEADER.sub(lambda match: self._name_language(match[0]), text, count=1)
         try:
             return text.encode(self._encoding)
@@ -214,14 +214,8 @@ def _copy_outer_line_breaks(text: str, source: str) -> str:
 
 
 def _quote(text: str) -> str:
-    lines = polib.escape(text).translate(LINE_ENDS).replace(r"\n", "\\n\n").splitlines()
+    lines = polib.escape(text).translate(RARE_ENDS_TO_SPACES).replace(r"\n", "\\n\n").splitlines()
     return "\n".join(f'"{line}"' for line in (["", *lines] if len(lines) > 1 else lines or [""]))
 
 
-def extract(data: bytes, options: DocumentOptions) -> PoDocument:
-    """Return the messages of a catalogue that need a translation.
-
-    Raises:
-        UserError: it is damaged, or not in the encoding that its header names.
-    """
-    return PoDocument(*decode_po(data), options)
+extract = PoDocument

@@ -61,6 +61,9 @@ class SubtitleDocument(Document):
     Args:
         data: a file.
         options: its language, and the one to write into the file.
+
+    Raises:
+        UserError: it is not UTF-8 or UTF-16, has no cues, a damaged time line or an endless cue.
     """
 
     def __init__(self, data: bytes, options: DocumentOptions) -> None:
@@ -227,10 +230,4 @@ def _find_payloads(text: str, is_webvtt: bool) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-def extract(data: bytes, options: DocumentOptions) -> SubtitleDocument:
-    """Return the sentences of subtitles.
-
-    Raises:
-        UserError: it is not UTF-8 or UTF-16, has no cues, a damaged time line or an endless cue.
-    """
-    return SubtitleDocument(data, options)
+extract = SubtitleDocument

@@ -44,24 +44,22 @@ class _Cell(NamedTuple):
 
 
 class TableDocument(Document):
-    """A table.
+    """The texts in the columns of a table.
 
     Args:
-        text: the text of the table.
-        encoding: gives its bytes back.
-        columns: names in the header, or numbers from 1; if one is a name, the first row is a header
-            and stays.
+        data: a table.
+        options: its columns; if one is a name, the first row is a header and stays.
 
     Raises:
-        UserError: a quote is not closed, or the columns are not those of the table.
+        UserError: no columns are chosen, the table lacks them or is damaged, or it is not UTF-8 or
+            UTF-16.
     """
 
-    def __init__(self, text: str, encoding: str, columns: Sequence[str]) -> None:
-        self._text = text
-        self._encoding = encoding
-        columns = [column.strip() for column in columns]
-        self._delimiter = _find_delimiter(text, columns)
-        rows = _read_rows(text, self._delimiter)
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
+        self._text, self._encoding = decode(data)
+        columns = [column.strip() for column in options.columns]
+        self._delimiter = _find_delimiter(self._text, columns)
+        rows = _read_rows(self._text, self._delimiter)
         first = next(rows, [])
         indices, has_header = _find_columns([cell.value for cell in first], columns)
         body = rows if has_header else chain([first], rows)
@@ -209,11 +207,4 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
     return sorted(indices), has_header
 
 
-def extract(data: bytes, options: DocumentOptions) -> TableDocument:
-    """Return the texts in the columns of a table.
-
-    Raises:
-        UserError: no columns are chosen, the table lacks them or is damaged, or it is not UTF-8 or
-            UTF-16.
-    """
-    return TableDocument(*decode(data), options.columns)
+extract = TableDocument

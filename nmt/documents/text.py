@@ -32,9 +32,17 @@ _NARROWEST = 40  # columns: text is wrapped at this width or a larger one
 
 
 class TextDocument(Document):
-    """Paragraphs, and the white space around them; lines of a paragraph are joined."""
+    """Paragraphs, and the white space around them; lines of a paragraph are joined.
 
-    def __init__(self, data: bytes) -> None:
+    Args:
+        data: a text.
+        options: not used.
+
+    Raises:
+        UserError: it is not UTF-8 or UTF-16.
+    """
+
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
         self._text, self._encoding = decode(data)
         self._spans = list(_find_paragraphs(self._text))
         self.segments: Sequence[MarkedText] = [self._read(*span) for span in self._spans]
@@ -136,10 +144,4 @@ def _measure_width(line: str) -> int:
     return len(line) + wide
 
 
-def extract(data: bytes, options: DocumentOptions) -> TextDocument:
-    """Return the paragraphs of a text.
-
-    Raises:
-        UserError: it is not UTF-8 or UTF-16.
-    """
-    return TextDocument(data)
+extract = TextDocument

@@ -13,7 +13,7 @@ from nmt.documents.formats import Document
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import group_lines
 from nmt.inference.markup_projection import needs_alignment, project_marks
-from nmt.inference.results import TermUse, Translation, Word, join_lines
+from nmt.inference.results import TermUse, Translation, Word, to_one_line
 from nmt.text.context import PreviousSentences, add_contexts
 from nmt.text.final_marks import FINAL_MARKS
 from nmt.text.marked import MarkedText, has_letters, has_only_symbols
@@ -137,7 +137,7 @@ def translate_lines(
     chunks = group_lines(texts, chunk_size)
     for translations in translator.stream(chunks, request or SearchRequest()):
         for best, *_ in translations:
-            translated.append(f"{join_lines(best.text, keeps_tabs=True)}\n")
+            translated.append(f"{to_one_line(best.text, keeps_tabs=True)}\n")
             _add(report, best, is_unaligned=False)
         advance(len(translated), len(lines))
     return "".join(translated).encode(), report

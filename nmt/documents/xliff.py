@@ -28,6 +28,7 @@ from nmt.documents.xml import (
 from nmt.documents.xml_marks import Inline, Role, Segment, read_segment
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, has_letters, is_message_format
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 _ROLES = {
@@ -121,7 +122,7 @@ class _BilingualDocument(Document):
             ):
                 filled.append(unit)
                 edits += self._fill_unit(unit, unit.write(texts, self._document))
-        if filled and self._options.target_language != "und":
+        if filled and self._options.target_language != UNKNOWN_LANGUAGE:
             edits += self._name_language(filled)
         edited = Edits(self._document.text)
         for edit in sorted(set(edits), reverse=True):  # sentences may share a target
@@ -319,13 +320,13 @@ class _Tmx(_BilingualDocument):
     """TMX: units of one variant for each language."""
 
     def _find_units(self) -> Iterator[_Unit]:
-        if self._options.target_language == "und":
+        if self._options.target_language == UNKNOWN_LANGUAGE:
             raise UserError("a TMX document needs the target language of its new variants: set it")
         header = self._find(self._document.root, "header")
         common = "" if header is None else get_attribute(header, "srclang")
         for unit in self._iterate("tu"):
             language = self._options.source_language
-            if language == "und":
+            if language == UNKNOWN_LANGUAGE:
                 language = get_attribute(unit, "srclang", common)
             if language in ("", "*all*"):
                 raise UserError("the TMX document names no source language: set it")

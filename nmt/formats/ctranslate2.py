@@ -17,6 +17,8 @@ from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported
 from nmt.inference.alignment import Aligner
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.engines import Engines
+from nmt.inference.lexicon import Lexicon
+from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
@@ -29,6 +31,8 @@ def write(
 ) -> None:
     """Write a float32 model for `ctranslate2.Translator`, and the configuration for `load`.
 
+    If the folder has the run's lexicon, alignments are read from the layer that it names.
+
     Raises:
         UserError: see `nmt.formats.weights.ctranslate2.check_supported`.
     """
@@ -40,7 +44,7 @@ def write(
         name: np.asarray(ops.convert_to_numpy(weight))
         for name, weight in model.named_weights().items()
     }
-    layer = Aligner().choose_layer(sizes.decoder_layers)
+    layer = Aligner(Lexicon.load(folder)).choose_layer(sizes.decoder_layers)
     write_model(weights, folder, sizes, tokenizer, folder, quantization, layer)
     tokenizer.save(folder)
     files.save(config, folder / CONFIG_FILE)
@@ -56,9 +60,11 @@ def load(folder: str | Path) -> Translator:
     check_files(folder)
     tokenizer = load_tokenizer(folder)
     config = files.load(folder / CONFIG_FILE)
-    engine = CTranslate2Engine(folder, tokenizer, config.model.max_length)
+    aligner = Aligner(Lexicon.load(folder))
+    engine = CTranslate2Engine(folder, tokenizer, config.model.max_length, aligner=aligner)
     words = SourceWords.load(folder)
-    return Translator.from_config(Engines(engine), tokenizer, config, words=words)
+    quality = StoredQuality(folder if (folder / QUALITY_FILE).is_file() else None)
+    return Translator.from_config(Engines(engine), tokenizer, config, words=words, quality=quality)
 
 
 def make_rescore(translator: Translator) -> Rescore:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from nmt.files import replace_folder, write_json
 from nmt.formats.comparison import ExportCheck, compare, read_sources
 from nmt.formats.folder import check_output
 from nmt.formats.manifest import MANIFEST_FILE, make_manifest
+from nmt.inference.alignment import Aligner
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.lexicon import LEXICON_FILE, Lexicon
+from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
 from nmt.inference.translator import Translator
@@ -23,9 +27,12 @@ from nmt.model.contract import Model
 from nmt.runs.custom_model import check_model_class, read_model_name
 from nmt.runs.folder import RunFolder
 from nmt.text.case import LetterCase
+from nmt.text.context import remove_context
+from nmt.text.source_words import WORDS_FILE
 from nmt.text.spans import find_spans
 
 _FORMATS_WITH_WORDS = ("ctranslate2", "keras")  # which correct typing errors and keep unseen names
+_COPIED_FILES = (WORDS_FILE, LEXICON_FILE, QUALITY_FILE)  # which these formats read
 _TRACED_FORMATS = ("savedmodel", "tflite")  # of any model; the others know the package's own
 
 
@@ -71,12 +78,13 @@ def export_run(
         )
     model, tokenizer = run.load_model(), run.load_tokenizer()
     words = run.load_source_words() if format_name in _FORMATS_WITH_WORDS else None
-    translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config, words=words)
+    engines = Engines(KerasEngine(model, Aligner(Lexicon.load(run.path))))
+    translator = Translator.from_config(engines, tokenizer, config, words=words)
     sources = select_samples(run, translator, format_name)
     scores = {name: score["value"] for name, score in run.test_scores().items()}
     with replace_folder(output) as partial:
-        if words is not None:
-            words.save(partial)
+        if format_name in _FORMATS_WITH_WORDS:
+            _copy_files(run.path, partial)
         details, check = _write(
             format_name, quantization, model, translator, config, sources, partial
         )
@@ -103,6 +111,9 @@ def select_samples(run: RunFolder, translator: Translator, format_name: str) -> 
     sources = read_sources(
         run.samples, training.probes or [], translator.tokenizer, max(training.row_lengths)
     )
+    if format_name == "savedmodel":  # reads no contexts
+        tags = list_tags(run.config.data)
+        sources = [remove_context(source, tags) for source in sources]
     texts = zip(sources, translator.segmenter.segment_all(sources), strict=True)
     chosen = {
         source: text.segments[0]
@@ -134,6 +145,12 @@ def _is_read_literally(segment: Segment) -> bool:
     return is_unchanged and spans == segment.spans
 
 
+def _copy_files(run: Path, folder: Path) -> None:
+    for name in _COPIED_FILES:
+        if (run / name).is_file():
+            shutil.copyfile(run / name, folder / name)
+
+
 def replace_search(config: Config, beam_size: int | None, length_penalty: float | None) -> Config:
     """Return the configuration with another beam size or length penalty; None: unchanged."""
     search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
@@ -161,7 +178,9 @@ def _write(
         from nmt.formats import savedmodel
 
         savedmodel.write(model, tokenizer, config.decoding, folder, list_tags(config.data))
-        details["signature"] = savedmodel.describe_signature(config.model.max_length)
+        details["signature"] = savedmodel.describe_signature(
+            config.model.max_length, max(config.training.row_lengths)
+        )
         exported = savedmodel.translate(folder, sources)
     elif format_name == "ctranslate2":
         from nmt.formats import ctranslate2
@@ -181,7 +200,7 @@ def _write(
             folder,
             sources,
             tags=list_tags(config.data),
-            language=config.data.languages[0],
+            languages=config.data.languages,
             context=config.data.context,
         )
     elif format_name == "transformers":

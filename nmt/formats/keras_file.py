@@ -14,8 +14,11 @@ from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats.manifest import check_files
+from nmt.inference.alignment import Aligner
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.lexicon import Lexicon
+from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.recurrent import Recurrent
@@ -53,7 +56,9 @@ def load(folder: str | Path) -> Translator:
     model = keras.saving.load_model(folder / MODEL_FILE, compile=False, safe_mode=True)
     config = files.load(folder / CONFIG_FILE)
     tokenizer, words = load_tokenizer(folder), SourceWords.load(folder)
-    return Translator.from_config(Engines(KerasEngine(model)), tokenizer, config, words=words)
+    engine = KerasEngine(model, Aligner(Lexicon.load(folder)))
+    quality = StoredQuality(folder if (folder / QUALITY_FILE).is_file() else None)
+    return Translator.from_config(Engines(engine), tokenizer, config, words=words, quality=quality)
 
 
 def _check_architecture(path: Path) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import UserError
-from nmt.files import digest_file
+from nmt.files import digest_file, read_json
 
 if TYPE_CHECKING:
     from nmt.config import Config
@@ -45,6 +44,8 @@ def make_manifest(
             "kind": config.tokenizer.kind,
             "fingerprint": tokenizer.fingerprint,
             "vocabulary_size": tokenizer.vocabulary_size,
+            "slots": tokenizer.slots,
+            "lowercases": tokenizer.lowercases,
         },
         "positions": config.model.max_length,
         "decoding": dataclasses.asdict(config.decoding),
@@ -67,7 +68,7 @@ def list_other_files(folder: Path) -> list[str] | None:
     Other programs have a ``manifest.json``, too.
     """
     try:
-        content = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        content = read_json(folder / MANIFEST_FILE)
         exported = {*content["files"], MANIFEST_FILE} if "nmt" in content else None
     except (OSError, ValueError, KeyError, TypeError):
         exported = None
@@ -92,7 +93,7 @@ def find_damage(folder: Path) -> dict[str, str | None]:
     """
     path = folder / MANIFEST_FILE
     try:
-        digests = dict(json.loads(path.read_text(encoding="utf-8"))["files"])
+        digests = dict(read_json(path)["files"])
     except FileNotFoundError as error:
         raise UserError(f"{folder} is not an export: it has no {MANIFEST_FILE}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:

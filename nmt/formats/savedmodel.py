@@ -35,14 +35,19 @@ from nmt.text.spans import SLOTS
 SIGNATURE = "serving_default"
 
 
-def describe_signature(max_length: int) -> dict[str, Any]:
-    """Describe inputs and outputs for the manifest, since a SavedModel cannot hold descriptions."""
+def describe_signature(max_length: int, longest_row: int) -> dict[str, Any]:
+    """Describe inputs and outputs for the manifest, since a SavedModel cannot hold descriptions.
+
+    Args:
+        max_length: positions of the model.
+        longest_row: length of the longest training row, EOS included.
+    """
     return {
         "name": SIGNATURE,
         "inputs": {
-            "text": "string [B], UTF-8. It is cut into sentences and cleaned as training text was; "
-            f"of a sentence of more than {max_length - 1} tokens only the first {max_length - 1} "
-            "are read."
+            "text": "string [B], UTF-8. It is cut into sentences and cleaned as training text was. "
+            f"Training had no sentence of more than {longest_row - 1} tokens: longer ones lose "
+            f"content, and of more than {max_length - 1} only the first {max_length - 1} are read."
         },
         "outputs": {
             "translation": "string [B], UTF-8, with the white space between sentences",

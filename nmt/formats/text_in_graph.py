@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from nmt.inference.results import LINE_ENDS, SEPARATORS
-from nmt.text.cleaning import LIGATURES, SPACE_SIGN, is_removed
+from nmt.inference.results import SEPARATORS
+from nmt.text.cleaning import LIGATURES, LINE_ENDS, SPACE_SIGN, is_removed
 from nmt.text.final_marks import OTHER_STOPS, STOPS
 from nmt.text.scripts import UNSPACED
 from nmt.text.spans import ANY_SLOT, MONTH, SLOTS, SPAN, WORD

@@ -105,7 +105,7 @@ def translate(
     texts: Sequence[str],
     *,
     tags: Sequence[str] = (),
-    language: str = UNKNOWN_LANGUAGE,
+    languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
     context: int = 0,
 ) -> list[Translation]:
     """Translate with a model, loaded as its users load it.
@@ -116,7 +116,7 @@ def translate(
         folder: of the export.
         texts: sources.
         tags: words that may begin a text, such as ``<2en>``.
-        language: BCP 47 tag of the texts.
+        languages: BCP 47 tags of source and target.
         context: previous sentences that may stand before each.
     """
     import tensorflow as tf
@@ -128,7 +128,13 @@ def translate(
     run = interpreter.get_signature_runner(SIGNATURE)
     positions = run.get_input_details()["source"]["shape"][1]
     segmenter = Segmenter(
-        tokenizer, sys.maxsize, tags, unit="line", language=language, context=context
+        tokenizer,
+        sys.maxsize,
+        tags,
+        unit="line",
+        language=languages[0],
+        target_language=languages[1],
+        context=context,
     )
     writer = SegmentWriter(tokenizer)
     translated = []

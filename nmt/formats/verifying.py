@@ -6,7 +6,6 @@ none: they are read. Unknown files are those that nothing in this package reads.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from nmt.data.tokenizer import TOKENIZER_FILES
 from nmt.errors import UserError
+from nmt.files import read_json
 from nmt.formats.weights.converted import CONVERTED_FILE, check_converted_file
 from nmt.inference.lexicon import LEXICON_FILE, Lexicon
 from nmt.inference.quality import QUALITY_FILE
@@ -107,7 +107,7 @@ class _Reader:
         elif path.match("samples/*.tsv"):
             read_samples(path)
         elif path.suffix == ".json":
-            json.loads(path.read_text(encoding="utf-8"))
+            read_json(path)
         elif path.is_symlink() and not path.exists():
             raise UserError("it is a broken link")
         else:

@@ -12,8 +12,8 @@ from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.alignment import map_chars_to_tokens
 from nmt.inference.contract import BeamOptions, Engine
 from nmt.inference.prefixes import crosses_word, stack_prefixes
-from nmt.inference.segments import Segment, show_spans
-from nmt.text.case import apply_case, copy_first_capital
+from nmt.inference.segments import Segment, show_spans, write_first_letter
+from nmt.text.case import apply_case
 from nmt.text.words import find_words
 
 CANDIDATES = 16  # next tokens that are completed to words
@@ -120,7 +120,7 @@ def _complete_words(
         space = " " if end_of_prefix < begin else ""
         shown = show_spans(apply_case(text[begin:end], segment.case), segment.target_spans)
         if not segment.prefix.text:
-            shown = copy_first_capital(segment.text, shown)
+            shown = write_first_letter(segment, shown, tokenizer)
         prefix = f"{segment.prefix.full_text}{space}{shown}"
         words.append(candidate._replace(tokens=tokens, text=shown, prefix=prefix))
     return words

@@ -98,7 +98,9 @@ class BeamSearch:
             live_tokens=ops.zeros((batch_size, k, max_length), "int32"),
             # All prefixes are empty and equal: only one of them may be extended.
             live_log_probs=ops.where(
-                ops.arange(k) > 0, IMPOSSIBLE, ops.zeros((batch_size, k), "float32")
+                ops.arange(k, dtype="int32") > 0,
+                IMPOSSIBLE,
+                ops.zeros((batch_size, k), "float32"),
             ),
             ended_tokens=ops.zeros((batch_size, n, max_length), "int32"),
             ended_log_probs=ops.full((batch_size, n), IMPOSSIBLE, "float32"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import keras
@@ -32,17 +33,14 @@ def compile_with_weights(
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 
-        traced = tf.function(
-            function,
-            input_signature=[
-                tf.TensorSpec([None] * rank, dtype)
-                for rank, dtype in zip((*ranks, *[0] * floats), dtypes, strict=True)
-            ],
-            autograph=False,
-        )
+        signature = [
+            tf.TensorSpec([None] * rank, dtype)
+            for rank, dtype in zip((*ranks, *[0] * floats), dtypes, strict=True)
+        ]
+        trace = cache(partial(trace_function, function, *signature))
 
         def run(*arrays: Any) -> Any:
-            outputs = traced(*map(tf.constant, arrays, dtypes))
+            outputs = trace()(*map(tf.constant, arrays, dtypes))
             return keras.tree.map_structure(lambda tensor: tensor.numpy(), outputs)
 
         return run
@@ -65,3 +63,15 @@ def compile_with_weights(
         return run_jax
 
     raise NotImplementedError(f"unsupported Keras backend: {keras.config.backend()}")
+
+
+def trace_function(function: Any, *signature: Any) -> Any:
+    """Return a concrete TensorFlow function.
+
+    A polymorphic one would warn of retracing once several models, or combinations of options, are
+    traced: TensorFlow counts them together.
+    """
+    import tensorflow as tf
+
+    polymorphic = tf.function(function, input_signature=signature, autograph=False)
+    return polymorphic.get_concrete_function()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
@@ -16,6 +15,7 @@ from nmt.config import DecodingConfig
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.files import read_json
 from nmt.inference.contract import SearchRequest
 from nmt.inference.metrics import References, Score, corpus_scores, sentence_scores
 from nmt.inference.significance import compare_outputs
@@ -49,6 +49,15 @@ class GroupScores:
 
 
 @dataclass(frozen=True)
+class LanguageScores:
+    """Scores of the outputs in one of several languages."""
+
+    language: str  # BCP 47 tag
+    sentences: int
+    scores: Sequence[Score]  # BLEU, chrF2++
+
+
+@dataclass(frozen=True)
 class ScoredSentence:
     """One sentence of an evaluation."""
 
@@ -65,9 +74,11 @@ class Evaluation:
     pairs: Sequence[Pair]
     outputs: Sequence[str]
     scores: Sequence[Score]
-    language: str  # BCP 47 tag of the outputs
+    language: str  # BCP 47 tag of the outputs; of several languages, the first
     groups: Sequence[str] = ()  # the document or speaker of each pair; empty: unknown
     more_references: References = ()  # besides the targets of the pairs
+    # Indices of the outputs by BCP 47 tag; empty: all are in `language`.
+    indices_by_language: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return scores and sentences for a file."""
@@ -80,6 +91,7 @@ class Evaluation:
                 for lengths in self.by_length
             ],
             **({"by_group": self._groups_as_json()} if self.groups else {}),
+            **({"by_language": self._languages_as_json()} if self.by_language else {}),
             "outputs": [
                 {"source": pair.source, "reference": pair.target, "output": output}
                 | ({"more_references": [each for each in more if each]} if any(more) else {})
@@ -118,6 +130,23 @@ class Evaluation:
         others = list(chain(*small))
         return scored + ([GroupScores(None, len(others), self._score(others))] if others else [])
 
+    @cached_property
+    def by_language(self) -> list[LanguageScores]:
+        """Scores of each language by its own rules; empty if all outputs are in one language."""
+        if len(self.indices_by_language) < 2:
+            return []
+        return [
+            LanguageScores(language, len(indices), self._score(indices, language))
+            for language, indices in self.indices_by_language.items()
+        ]
+
+    def _languages_as_json(self) -> list[dict[str, Any]]:
+        return [
+            {"language": part.language, "sentences": part.sentences}
+            | {score.name: score.value for score in part.scores}
+            for part in self.by_language
+        ]
+
     def _groups_as_json(self) -> list[dict[str, Any]]:
         return [
             {"group": group.group, "sentences": group.sentences}
@@ -125,12 +154,12 @@ class Evaluation:
             for group in self.by_group
         ]
 
-    def _score(self, indices: Sequence[int]) -> list[Score]:
-        """Return BLEU and chrF2++ of some of the sentences."""
+    def _score(self, indices: Sequence[int], language: str | None = None) -> list[Score]:
+        """Return BLEU and chrF2++ of some of the sentences, by default as those of all."""
         return corpus_scores(
             [self.outputs[i] for i in indices],
             [self.pairs[i].target for i in indices],
-            language=self.language,
+            language=language or self.language,
             more_references=[[each[i] for i in indices] for each in self.more_references],
             names=("BLEU", "chrF2++"),
         )
@@ -267,7 +296,7 @@ def name_apart(folder: Path, name: str, data: str, content: Mapping[str, Any]) -
         numbered = name if number == 1 else name.replace(data, f"{data}_{number}", 1)
         path = folder / f"{numbered}.json"
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored = read_json(path)
             is_other = any(stored[key] != content[key] for key in ("scored", "references"))
         except (OSError, ValueError, KeyError, TypeError):  # missing, damaged or old
             is_other = False

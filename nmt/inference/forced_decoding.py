@@ -120,7 +120,13 @@ def align_pairs(
 def attend_segment(
     engine: KerasEngine, tokenizer: Tokenizer, segment: Segment, translation: Translation
 ) -> Attention:
-    """Return the attention weights of the translation of a segment."""
+    """Return the attention weights of the translation of a segment.
+
+    Raises:
+        UserError: the translation is a string.
+    """
+    if isinstance(translation, str):
+        raise UserError("translation is a string: call attentions([(text, translation)])")
     target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
     [weights] = engine.attention([segment.ids], [target])
     spans = segment.spans, segment.target_spans

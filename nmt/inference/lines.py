@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from nmt.data.lines import LONGEST_LINE, is_cut
-from nmt.inference.results import Translation, join_lines, list_distinct
+from nmt.errors import UserError
+from nmt.inference.results import Translation, list_distinct, to_one_line
 
 CHUNK = 1024  # lines translated together
 
@@ -29,6 +30,22 @@ def decode_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[str]:
                 stacklevel=2,
             )
             has_warned = True
+        yield decode_line(line)
+
+
+def decode_whole_lines(lines: Iterable[bytes], label: str) -> Iterator[str]:
+    """Decode lines from `split_lines`, none of which may be cut.
+
+    Args:
+        lines: lines in UTF-8, as `open_text` returns them.
+        label: name of their file in messages.
+
+    Raises:
+        UserError: a line is longer than 1 MiB.
+    """
+    for number, line in enumerate(lines, 1):
+        if is_cut(line):
+            raise UserError(f"{label}: line {number} is longer than 1 MiB: break it up")
         yield decode_line(line)
 
 
@@ -123,7 +140,7 @@ def format_lines(
     for translation in (translations if repeats else list_distinct(translations))[:count]:
         text = translation.text
         if not keeps_lines:
-            text = join_lines(text, keeps_tabs=not with_scores)
+            text = to_one_line(text, keeps_tabs=not with_scores)
         if with_scores:
             text = f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{text}"
         lines.append(text)

@@ -188,6 +188,8 @@ class Pipeline:
         return min(limit, self._engines.preferred.max_length)
 
     def _plan(self, request: Request) -> _Plan:
+        if not isinstance(request.prefix, str):
+            raise UserError(f"prefix must be a string, got {request.prefix!r}")
         prefix = clean_input(request.prefix)
         self.encode_prefix(prefix)  # fails early if it is too long
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)

@@ -16,9 +16,12 @@ _NAMED = 10  # most numbers of too long pairs in a message
 
 
 def print_evaluation(title: str, evaluation: Evaluation, console: Console) -> None:
-    """Print scores of all sentences, of short and long ones, and of groups if these are known."""
+    """Print scores of all sentences, of each of several languages, by length and by group."""
     console.print(f"{title}, {len(evaluation.pairs):,} sentences:")
     console.print("\n".join(evaluation.lines()))
+    for part in evaluation.by_language:
+        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in part.scores)
+        console.print(f"into {part.language}, {part.sentences:,} sentences: {scores}")
     for lengths in evaluation.by_length:
         scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in lengths.scores)
         console.print(f"{lengths.words:>8} words, {lengths.sentences:6,} sentences: {scores}")

@@ -11,7 +11,7 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.beam_search import BeamSearch
-from nmt.inference.compiled import compile_with_weights
+from nmt.inference.compiled import compile_with_weights, trace_function
 from nmt.inference.contract import FREE, SUPPRESSED, BeamOptions, SearchParameters, StaticOptions
 from nmt.inference.greedy import Greedy, Sample
 from nmt.inference.search import Algorithm, Constraints, HypothesisTensors, run
@@ -179,7 +179,7 @@ class SteppedPrograms:
             return progress, limits, prefix, unfinished, algorithm.result(progress)
 
         scalar, vector, matrix = (tf.TensorSpec([None] * rank, tf.int32) for rank in range(3))
-        first = _trace_function(begin, matrix, vector, scalar)
+        first = trace_function(begin, matrix, vector, scalar)
         progress = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), first.structured_outputs
         )
@@ -187,18 +187,7 @@ class SteppedPrograms:
         axes = self._model.growing_axes(progress.state)
         progress = progress._replace(state=tf.nest.map_structure(_relax, progress.state, axes))
         parameters = tf.TensorSpec([len(SearchParameters._fields)], tf.float32)
-        return first, _trace_function(advance, progress, vector, matrix, parameters, vector, scalar)
-
-
-def _trace_function(function: Any, *signature: Any) -> Any:
-    """Return a concrete TensorFlow function.
-
-    A polymorphic one would warn of retracing once several combinations of options are traced.
-    """
-    import tensorflow as tf
-
-    polymorphic = tf.function(function, input_signature=signature, autograph=False)
-    return polymorphic.get_concrete_function()
+        return first, trace_function(advance, progress, vector, matrix, parameters, vector, scalar)
 
 
 def _relax(spec: Any, axis: int) -> Any:

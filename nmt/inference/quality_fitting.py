@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +25,7 @@ from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.segments import Segment, SegmentWriter
 from nmt.inference.word_links import make_word_test
+from nmt.text.case import apply_case
 from nmt.text.context import split_tag
 from nmt.text.noise import change_case, change_punctuation, make_typo, remove_accents
 from nmt.text.scripts import join_sentences
@@ -282,7 +282,8 @@ def _observe_batch(
 ) -> list[ScoredTranslation]:
     tokenizer, engine = translator.tokenizer, translator.engine
     segments = [segment for segment, _ in batch]
-    references = [reference for _, reference in batch]
+    # A translation has the letter case of its source.
+    references = [apply_case(reference, segment.case) for segment, reference in batch]
     request = SearchRequest(n_best=translator.decoding.beam_size)
     options = request.resolve(translator.decoding, tokenizer.vocabulary_size)
     sources = [segment.ids for segment in segments]
@@ -325,18 +326,15 @@ def compare_with_log_probs(
 
 def correlate(values: np.ndarray, scores: np.ndarray) -> Correlation:
     """Return how well values tell scores, both [N]."""
-    agreement, untied = 0.0, np.zeros(2)
-    for value, score in zip(values, scores, strict=True):  # one by one: N x N would fill memory
-        signs = np.sign([value - values, score - scores])
-        agreement += float(signs.prod(axis=0).sum())
-        untied += np.count_nonzero(signs, axis=1)
+    from scipy.stats import kendalltau  # slow to import
+
+    pearson = kendall = 0.0
+    if np.ptp(values) and np.ptp(scores):  # undefined otherwise
+        pearson = float(np.corrcoef(values, scores)[0, 1])
+        kendall = float(kendalltau(values, scores).statistic)
     count = max(1, round(len(scores) * _WORST))
     worst, lowest = (set(np.argsort(each, kind="stable")[:count]) for each in (scores, values))
-    return Correlation(
-        float(np.corrcoef(values, scores)[0, 1]) if values.std() and scores.std() else 0.0,
-        agreement / math.sqrt(max(untied.prod(), 1)),
-        len(worst & lowest) / count,
-    )
+    return Correlation(pearson, kendall, len(worst & lowest) / count)
 
 
 def rank_words(model: QualityModel, samples: Sequence[ScoredTranslation]) -> dict[str, float]:
@@ -355,11 +353,9 @@ def rank_words(model: QualityModel, samples: Sequence[ScoredTranslation]) -> dic
 
 def _area_under_curve(values: np.ndarray, labels: np.ndarray) -> float:
     """Return the area for values and labels [N], 0 or 1; ties count half."""
-    _, ranks, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middles = np.cumsum(counts) - (counts - 1) / 2
-    positives = labels.sum()
-    negatives = len(labels) - positives
-    if not positives or not negatives:
+    from scipy.stats import mannwhitneyu  # slow to import
+
+    positives, negatives = values[labels > 0], values[labels == 0]
+    if not len(positives) or not len(negatives):
         return 0.5
-    total = middles[ranks][labels > 0].sum() - positives * (positives + 1) / 2
-    return float(total / (positives * negatives))
+    return float(mannwhitneyu(positives, negatives).statistic / (len(positives) * len(negatives)))

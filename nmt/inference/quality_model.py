@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.files import write_json
+from nmt.files import read_json, write_json
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.features import (
     OF_BEAM,
@@ -117,7 +116,7 @@ class QualityModel:
         if not path.is_file():
             return None
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json(path)
             if content["version"] != _VERSION:
                 raise ValueError(f"version {content['version']} instead of {_VERSION}")
             sentence, word = (

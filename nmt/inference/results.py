@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from nmt.text.cleaning import LINE_ENDS
+
 if TYPE_CHECKING:
     import numpy as np
 
     from nmt.model.contract import AttentionKind
 
-LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of `str.splitlines`
 SEPARATORS = LINE_ENDS + "\t"  # of lines, and of columns
 _SHOWN_ROWS = 100  # of a list, in a notebook
 CELL = "text-align: start; vertical-align: baseline"  # not as notebooks align numbers
@@ -20,14 +21,14 @@ _JOINED = dict.fromkeys(map(ord, SEPARATORS), " ")
 _JOINED_LINES = dict.fromkeys(map(ord, LINE_ENDS), " ")
 
 
-def join_lines(text: str, *, keeps_tabs: bool = False) -> str:
+def to_one_line(text: str, *, keeps_tabs: bool = False) -> str:
     """Return a decoded text as one line, usually without tabs: outputs may contain any byte."""
     return text.translate(_JOINED_LINES if keeps_tabs else _JOINED)
 
 
 def clean_output(text: str) -> str:
     """Return a decoded output as one line, without bytes that make no character."""
-    return join_lines(text.replace("\ufffd", ""))
+    return to_one_line(text.replace("\ufffd", ""))
 
 
 @dataclass(frozen=True)

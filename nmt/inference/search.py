@@ -193,7 +193,7 @@ def best_continuations(
     is_forced = ops.greater_equal(forced, 0)[:, None, None]
     token = ops.maximum(forced, 0)[:, None, None]
     token_log_prob = log_prob(logits, normalizer, ops.broadcast_to(token, ops.shape(best[..., :1])))
-    is_first = ops.equal(ops.arange(count), 0)
+    is_first = ops.equal(ops.arange(count, dtype="int32"), 0)
     return (
         ops.where(is_forced, ops.where(is_first, token_log_prob[..., None], IMPOSSIBLE), log_probs),
         ops.where(is_forced, token, tokens),

@@ -20,12 +20,11 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.markup_projection import needs_alignment
 from nmt.inference.normalization import NormalizedText, Normalizer
-from nmt.inference.results import LINE_ENDS
-from nmt.inference.segments import Segment, SegmentedText
+from nmt.inference.segments import Segment, SegmentedText, link_parts
 from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
-from nmt.text.cleaning import clean_input, clean_text, replace_surrogates
+from nmt.text.cleaning import LINE_ENDS, clean_input, clean_text, replace_surrogates
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.dates import DateWriter
 from nmt.text.final_marks import OTHER_STOPS
@@ -121,6 +120,7 @@ class Segmenter:
         self.tags = tuple(tags)
         self.unit = unit
         self.language = language
+        self._target_language = target_language
         self.context = context
         self._tokenizer = tokenizer
         self.words = words
@@ -313,8 +313,7 @@ class Segmenter:
             )
             for space, slotted, ids, is_copied in parts
         ]
-        segments[0] = replace(segments[0], space=sentence.space)
-        return [*(replace(part, continues=True) for part in segments[:-1]), segments[-1]]
+        return link_parts(segments, sentence.space, self._target_language)
 
     def _count_before(self, sentence: _Sentence) -> int:
         """Return the number of tokens of a context and a tag before it; 0 without a context."""

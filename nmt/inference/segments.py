@@ -17,10 +17,23 @@ from nmt.inference.placing import Placer
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
 from nmt.inference.results import Translation, clean_output
 from nmt.text.brackets import remove_brackets
-from nmt.text.case import LetterCase, apply_case, copy_first_capital, copy_unusual_case
+from nmt.text.case import (
+    LetterCase,
+    apply_case,
+    copy_first_capital,
+    copy_unusual_case,
+    lower_first_capital,
+)
 from nmt.text.dates import NO_DATES, DateWriter
-from nmt.text.final_marks import copy_final_marks, find_commas, localize_marks, replace_commas
-from nmt.text.scripts import UNKNOWN_LANGUAGE
+from nmt.text.final_marks import (
+    ALL_STOPS,
+    copy_final_marks,
+    find_commas,
+    localize_marks,
+    replace_commas,
+)
+from nmt.text.scripts import UNKNOWN_LANGUAGE, has_capital_nouns
+from nmt.text.sentences import CLOSING
 from nmt.text.spans import (
     SLOTS,
     Span,
@@ -34,6 +47,7 @@ from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
 from nmt.text.terms import Glossary
 
 _ONE_WORD = re.compile(r"\w+\W?")
+_ENDS = re.compile(rf"[{re.escape(ALL_STOPS)}][{CLOSING}]*$")  # of a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +72,9 @@ class Segment:
     dates: DateWriter = NO_DATES  # writes kept spans that are dates
     glossary: Glossary | None = None  # whose terms its translation has
     continues: bool = False  # whether it is a part of a sentence that the next segment continues
+    # Whether it is inside of a sentence: a common word at the beginning of its translation has no
+    # capital.
+    begins_lower: bool = False
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -147,6 +164,47 @@ class SegmentedText(NamedTuple):
     def spaces(self) -> list[str]:
         """White space before each segment, and after the last."""
         return [*(segment.space for segment in self.segments), self.end]
+
+
+def link_parts(parts: Sequence[Segment], space: str, language: str) -> list[Segment]:
+    """Return the parts of a sentence, marked as such.
+
+    Args:
+        parts: in order.
+        space: before the sentence.
+        language: BCP 47 tag of their translations. If it is unknown or has nouns with capitals,
+            capitals at their beginnings stay.
+    """
+    may_lower = language != UNKNOWN_LANGUAGE and not has_capital_nouns(language)
+    return [
+        replace(
+            part,
+            space=part.space if number > 1 else space,
+            continues=number < len(parts),
+            begins_lower=may_lower and number > 1 and not _ENDS.search(parts[number - 2].text),
+        )
+        for number, part in enumerate(parts, 1)
+    ]
+
+
+def write_first_letter(segment: Segment, text: str, tokenizer: Tokenizer) -> str:
+    """Return a translation that begins with a capital or a small letter as its source does.
+
+    Args:
+        segment: the source.
+        text: the translation, or its first word.
+        tokenizer: of the run. Words that are a single piece in lower case are common.
+    """
+    glossary = segment.glossary
+    is_term = glossary and any(text.startswith(term.target) for term in glossary.terms)
+    if not segment.begins_lower or is_term:
+        return copy_first_capital(segment.text, text)
+
+    def is_common(word: str) -> bool:
+        [ids] = tokenizer.target.encode([word])
+        return tokenizer.target.pieces(ids) == [f"▁{word}"]
+
+    return lower_first_capital(segment.text, text, is_common)
 
 
 def show_spans(text: str, spans: Sequence[str]) -> str:
@@ -283,7 +341,9 @@ class SegmentWriter:
         if segment.case is not LetterCase.UPPER:
             text = copy_unusual_case(segment.text, text)
         if segment.case is LetterCase.ORDINARY:
-            return text if segment.prefix.text else copy_first_capital(segment.text, text)
+            if segment.prefix.text:
+                return text
+            return write_first_letter(segment, text, self._tokenizer)
         parts: list[str] = []
         end = 0
         for first, last in [*find_spans(text), (len(text), len(text))]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, attach_filename
-from nmt.files import digest_file, format_json, write_inside
+from nmt.files import digest_file, format_json, read_json, write_inside
 from nmt.inference.contract import SearchRequest
 from nmt.inference.streaming import translate_file
 from nmt.inference.synthesis import Synthesizer, SyntheticPair
@@ -86,7 +86,7 @@ class SyntheticCorpus:
             self.start()
             return
         try:
-            stored = json.loads(self.record.read_text(encoding="utf-8"))
+            stored = read_json(self.record)
             origin, sizes = _respell(stored["origin"], self.origin), stored["bytes"]
             self.lines, self.accepted = int(stored["lines"]), int(stored["kept"])
             self.rejected = Counter({str(k): int(n) for k, n in stored["rejected"].items()})

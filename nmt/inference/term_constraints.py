@@ -18,6 +18,7 @@ from nmt.inference.prefixes import stack_prefixes
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment, align_outputs
+from nmt.text.marked import splice
 from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
 from nmt.text.spans import SLOTS, find_spans
 from nmt.text.terms import Glossary, Term, TermMatch
@@ -284,13 +285,12 @@ def _find_terms(glossary: Glossary, segment: Segment) -> list[TermMatch]:
 def _write_slots(text: str, slots: Sequence[str], spans: Sequence[str]) -> str:
     """Return a text with slots in place of their kept spans."""
     remaining = list(slots)
-    parts, done = [], 0
+    changes = []
     for begin, end in find_spans(text):
         values = [spans[SLOTS.index(slot)] for slot in remaining]
         if text[begin:end] in values:
-            parts += [text[done:begin], remaining.pop(values.index(text[begin:end]))]
-            done = end
-    return "".join([*parts, text[done:]])
+            changes.append((begin, end, remaining.pop(values.index(text[begin:end]))))
+    return splice(text, changes)
 
 
 def _biased_score(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:

@@ -6,9 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
 
-from nmt.errors import UserError
+from nmt.files import write_text
 from nmt.inference.results import TermUse
 from nmt.text.terms import Glossary
 
@@ -40,20 +39,12 @@ class TermReport:
         Raises:
             UserError: the file cannot be written.
         """
-        try:
-            with path.open("w", encoding="utf-8") as file:
-                self._write(file)
-        except OSError as error:
-            raise UserError(f"{path} cannot be written: {error.strerror}") from error
-
-    def _write(self, file: TextIO) -> None:
         assert self.glossary is not None
         notes = {term[:2]: term.note for term in self.glossary.terms}
         pairs = dict.fromkeys([*(pair for pair, _ in self._found.most_common()), *notes])
-        print(HEADER, file=file)
-        for pair in pairs:
-            row = (*pair, self._found[pair], self._used[pair], notes.get(pair, ""))
-            print(*row, sep="\t", file=file)
+        rows = ((*pair, self._found[pair], self._used[pair], notes.get(pair, "")) for pair in pairs)
+        lines = [HEADER, *("\t".join(map(str, row)) for row in rows)]
+        write_text(path, "".join(f"{line}\n" for line in lines))
 
     def print_summary(self) -> None:
         """Print on standard error how many terms were used, and which ones were not."""

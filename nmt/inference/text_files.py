@@ -13,6 +13,7 @@ from typing import BinaryIO, TextIO
 
 from nmt.data.encodings import UTF_8, check_text, open_text
 from nmt.errors import UserError, attach_filename
+from nmt.files import explain_write_error
 
 
 def check_readable(path: Path) -> None:
@@ -113,7 +114,7 @@ def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[Text
             out.seek(begin)
             out.truncate()
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+        raise explain_write_error(path, error) from error
     with attach_filename(path), out:
         yield out
 

@@ -387,7 +387,7 @@ class Translator:
             None if the model has no attention, or the text is empty, copied or of several segments.
 
         Raises:
-            UserError: the Keras engine is missing, or holds an ensemble.
+            UserError: the Keras engine is missing or holds an ensemble, or a type is wrong.
         """
         engine = self.keras_engine("attention")
         segments = self.segmenter.with_glossary(glossary).segment(text).segments

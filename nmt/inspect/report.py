@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.analysis.heads.report import HeadReport
         from nmt.analysis.heads.statistics import average, sum_up
         from nmt.analysis.pictures.files import save_figure
+        from nmt.data.evaluation_sets import find_target_language
         from nmt.inference.forced_decoding import count_pair_tokens
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     kinds = translator.keras_engine("head analysis").model.attention_kinds
     report = HeadReport(folder.path.name, len(pairs), kinds, statistics)
     if not arguments.no_heads:
-        language = folder.config.data.languages[1]
+        language = find_target_language(folder.config.data, [pair.source for pair in dev])
         try:
             report.measure_ablations(translator, pairs, others, language, console)
         except KeyboardInterrupt:

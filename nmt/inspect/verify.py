@@ -10,6 +10,7 @@ from rich.console import Console
 
 from nmt.arguments import Subcommands
 from nmt.errors import UserError
+from nmt.files import UNFINISHED
 from nmt.formats.manifest import MANIFEST_FILE, find_damage
 from nmt.formats.verifying import Verdict, list_files, verify_run
 from nmt.runs.folder import RunFolder
@@ -74,7 +75,7 @@ def verify(folder: Path) -> Iterator[Verdict]:
     exports = opened.path / "exports"
     for export in sorted(exports.iterdir()) if exports.is_dir() else ():
         prefix = export.relative_to(opened.path).as_posix()
-        if export.is_dir():
+        if export.is_dir() and not export.name.startswith(UNFINISHED):
             for file in verify_export(export):
                 yield file._replace(name=f"{prefix}/{file.name}")
         else:

@@ -62,7 +62,9 @@ def scaled_dot_product_attention(
     Returns:
         (output [B, T, H, C], weights float32 [B, H, T, S] or None).
     """
-    if kernel == "chunked" and not return_weights:
+    # JAX infers the shape of outputs from symbolic lengths, which have no blocks.
+    has_blocks = all(isinstance(x.shape[1], int | None) for x in (query, key))
+    if kernel == "chunked" and not return_weights and has_blocks:
         output = chunked_attention(
             query, key, value, mask, distance_bias, dropout_rate, dropout_key
         )

@@ -32,6 +32,7 @@ class FeedForward(SizedLayer):
 
     def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
+        self.supports_masking = True
         is_gated = self.sizes.activation == "swiglu"
         self.gate = self._projection("gate", self.sizes.ffn_width) if is_gated else None
         self.inner = self._projection("inner", self.sizes.ffn_width)
@@ -46,6 +47,7 @@ class FeedForward(SizedLayer):
         self.outer.build((None, None, self.sizes.ffn_width))
         if self.gate is not None:
             self.gate.build((None, None, self.sizes.d_model))
+        self.build_others(self.sizes.d_model)
         self.built = True
 
     def call(self, x: Tensor, dropout_key: Tensor | None = None) -> Tensor:
@@ -89,12 +91,13 @@ class _Block(SizedLayer):
         self, sizes: BlockSizes | None = None, *, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(sizes, **kwargs)
+        self.standalone = sizes is None
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.sizes.d_model})
         self.supports_masking = True
         self.seed = seed
         rates = (self.sizes.dropout, self.sizes.attention_dropout, self.sizes.ffn_dropout)
         self.generator = None
-        if sizes is None and any(rates):
+        if self.standalone and any(rates):
             self.generator = keras.random.SeedGenerator(seed)
         self.feed_forward = self.feed_forward_class(
             self.sizes, name="feed_forward", dtype=self.dtype_policy
@@ -108,9 +111,7 @@ class _Block(SizedLayer):
 
     def build(self, x_shape: Any = None, *other_shapes: Any, **named_shapes: Any) -> None:
         """Create the weights of every layer; their shapes depend on the sizes only."""
-        for layer in self._flatten_layers(include_self=False, recursive=False):
-            if not layer.built:
-                layer.build((None, None, self.sizes.d_model))
+        self.build_others(self.sizes.d_model)
         self.built = True
 
     def compute_output_shape(self, x_shape: Any, *other_shapes: Any, **named_shapes: Any) -> Any:
@@ -123,7 +124,8 @@ class _Block(SizedLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that rebuild the block."""
-        return super().get_config() | {"seed": self.seed}
+        seed = {"seed": self.seed} if self.standalone else {}
+        return super().get_config() | seed
 
     def _check_bias(self, distance_bias: Tensor | None) -> None:
         """Check that a bias is passed if positions need one: a block has no weights for it."""
@@ -230,7 +232,7 @@ class DecoderBlock(_Block):
         self.self_attention = self.self_attention_class(
             self.sizes.self_attention, name="causal_self_attention", dtype=self.dtype_policy
         )
-        self.self_attention.standalone = sizes is None  # adds causality to any mask
+        self.self_attention.standalone = self.standalone  # adds causality to any mask
         self.self_attention_norm = self._normalization("causal_self_attention_norm")
         self.cross_attention = self.cross_attention_class(
             self.sizes.cross_attention, name="cross_attention", dtype=self.dtype_policy

@@ -34,7 +34,9 @@ class _Axis(NamedTuple):
 
     @classmethod
     def cut(cls, length: Any, block: int) -> _Axis:
-        """Divide into blocks of nearly equal length, at most ``block``."""
+        """Divide into blocks of nearly equal length, at most ``block``; padding alone is one."""
+        if isinstance(length, int) and length == 0:
+            return cls(length, 1, 1)
         count = (length + block - 1) // block
         return cls(length, (length + count - 1) // count, count)
 

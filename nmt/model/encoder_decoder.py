@@ -80,9 +80,7 @@ class EncoderDecoder(SizedLayer, keras.Model):
         """Create every weight; no shape depends on the input."""
         if self.built:
             return
-        for layer in self._flatten_layers(include_self=False, recursive=False):
-            if not layer.built:
-                layer.build((None, None, self.sizes.hidden_width))
+        self.build_others(self.sizes.hidden_width)
         self.built = True
 
     def call(

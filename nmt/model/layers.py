@@ -48,8 +48,20 @@ class SizedLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Rebuild the layer."""
-        return cls(**config)
+        """Rebuild the layer: part of a model, or standalone if it has a seed, as it was."""
+        if "seed" in config:
+            return cls(**config)
+        sizes, layer_config = cls.sizes_class.split_config(cls.default_sizes | config)
+        return cls(sizes, **layer_config)
+
+    def build_others(self, width: int) -> None:
+        """Build the layers that are not built yet, with inputs [B, L, ``width``].
+
+        Where the constructor of a subclass adds layers, their weights exist before the first call.
+        """
+        for layer in self._flatten_layers(include_self=False, recursive=False):
+            if not layer.built:
+                layer.build((None, None, width))
 
 
 def _by_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

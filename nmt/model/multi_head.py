@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import keras
 from keras import ops
@@ -125,6 +125,7 @@ class MultiHeadAttention(SizedLayer):
         for norm in (self.query_norm, self.key_norm):
             if norm is not None:
                 norm.build((None, None, sizes.head_width))
+        self.build_others(sizes.d_model)
         self.built = True
 
     def compute_output_shape(self, x_shape: Any, *other_shapes: Any) -> Any:
@@ -271,11 +272,3 @@ class MultiHeadAttention(SizedLayer):
         """Return the arguments that rebuild the layer."""
         seed = {"seed": self.seed} if self.standalone else {}
         return super().get_config() | seed
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Rebuild the layer: part of a model, or standalone, as it was."""
-        if "seed" in config:
-            return cls(**config)
-        sizes, layer_config = AttentionSizes.split_config(config)
-        return cls(sizes, **layer_config)

@@ -51,7 +51,7 @@ def make_masks(
     return segment_mask(source, source), within_target, segment_mask(target, source)
 
 
-def _distance_bias(bias: keras.layers.Layer | None, x: Tensor) -> Tensor | None:
+def distance_bias(bias: keras.layers.Layer | None, x: Tensor) -> Tensor | None:
     """Return the bias [H, 2 L - 1] of attention within ``x`` [B, L, D], if the model has one."""
     length = ops.shape(x)[1]
     return None if bias is None else bias(list_distances(length, length))
@@ -161,7 +161,7 @@ class Transformer(EncoderDecoder):
         if self.positions is not None:
             if positions is None:
                 length, longest = ids.shape[1], self.sizes.max_length
-                if length is not None and length > longest:
+                if isinstance(length, int) and length > longest:  # JAX traces symbolic lengths
                     raise ValueError(f"rows of {length} tokens exceed model.max_length={longest}")
                 positions = ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
             x = x + self.positions(positions)
@@ -191,7 +191,7 @@ class Transformer(EncoderDecoder):
         """
         x = self.embed(source, positions, fold(dropout_key, 0))
         layer_weights = []
-        bias = _distance_bias(self.encoder_bias, x)
+        bias = distance_bias(self.encoder_bias, x)
         for index, block in enumerate(self.encoder_blocks, start=1):
             x, *weights = _run_block(
                 block,
@@ -236,7 +236,7 @@ class Transformer(EncoderDecoder):
         """
         x = self.embed(target, positions, fold(dropout_key, 0))
         self_weights, cross_weights = [], []
-        bias = _distance_bias(self.decoder_bias, x)
+        bias = distance_bias(self.decoder_bias, x)
         for index, block in enumerate(self.decoder_blocks, start=1):
             x, *weights = _run_block(
                 block,

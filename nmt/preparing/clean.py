@@ -29,8 +29,8 @@ from nmt.data.reading import Line, Row, parse_row, read_rows
 from nmt.data.rejections import check_accepted, write_rejected
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
-from nmt.files import write_json
-from nmt.preparing.files import read_json, write_gzip
+from nmt.files import read_json, write_json
+from nmt.preparing.files import write_gzip
 from nmt.preparing.inputs import list_files
 from nmt.preparing.minhash import band_keys, shorten, sign
 from nmt.preparing.pool import Task

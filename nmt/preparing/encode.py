@@ -21,10 +21,10 @@ from nmt.data.splitting import TRAIN, Pair
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
-from nmt.files import digest_file, write_json
+from nmt.files import digest_file, read_json, write_json
 from nmt.preparing import split
 from nmt.preparing.clean import PAIRS_FILE, WEIGHTS_FILE
-from nmt.preparing.files import read_gzip, read_json
+from nmt.preparing.files import read_gzip
 from nmt.preparing.pool import Task
 from nmt.preparing.split import SAMPLE_FILE, STATES_FILE
 from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, CleanShard, PairState, Preparation

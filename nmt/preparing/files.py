@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
 from nmt.files import replace_atomically
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def replace_array(path: Path, array: np.ndarray) -> None:

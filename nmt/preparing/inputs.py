@@ -16,8 +16,7 @@ from nmt.data.corpus import EvaluationSet
 from nmt.data.opening import matching_files
 from nmt.data.prepared import BEGUN_FILE, SHARDS, TOKENIZER
 from nmt.errors import UserError
-from nmt.files import digest_file, write_json
-from nmt.preparing.files import read_json
+from nmt.files import digest_file, read_json, write_json
 
 # Keys that may differ when a preparation resumes: the result does not depend on them, or training
 # chooses them.

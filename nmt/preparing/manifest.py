@@ -13,11 +13,11 @@ from nmt.data.prepared import FORMAT, MANIFEST_FILE, SHARDS, TESTS, TOKENIZER
 from nmt.data.splitting import DEV, TEST, TRAIN
 from nmt.data.tokenizer import load_tokenizer
 from nmt.errors import attach_filename
-from nmt.files import digest_file, write_json
+from nmt.files import digest_file, read_json, write_json
 from nmt.preparing import split
 from nmt.preparing.clean import CleanCorpus
 from nmt.preparing.encode import has_weights
-from nmt.preparing.files import read_gzip, read_json
+from nmt.preparing.files import read_gzip
 from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, Preparation
 
 

@@ -23,7 +23,7 @@ from nmt.data.filtering import DUPLICATE, HELD_OUT
 from nmt.data.mixture import to_model_view
 from nmt.data.shuffling import mix
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split_sizes
-from nmt.files import write_json
+from nmt.files import read_json, write_json
 from nmt.preparing.clean import (
     KEYS_FILE,
     NUMBERS_FILE,
@@ -31,7 +31,7 @@ from nmt.preparing.clean import (
     format_location,
     hash_texts,
 )
-from nmt.preparing.files import read_gzip, read_json, write_gzip
+from nmt.preparing.files import read_gzip, write_gzip
 from nmt.preparing.pool import Task
 from nmt.preparing.stages import (
     INFO_FILE,

@@ -20,6 +20,7 @@ from nmt.runs.custom_model import read_model_name
 from nmt.runs.folder import COMPONENTS_FILE, CONFIG_FILE, CORPUS_FILE, RunFolder
 from nmt.text.source_words import WORDS_FILE
 
+_LEXICON_FILE = "lexicon.npz"  # `nmt.inference.lexicon.LEXICON_FILE`
 # Files of a run that tell of its training, or of other weights than those of a checkpoint.
 _RECORDS = re.compile(r"(evaluation|scores)_.*\.json|.*\.jsonl|\..*")
 
@@ -62,7 +63,7 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
     tokenizer_file = find_tokenizer_file(first.path)
     assert tokenizer_file is not None, "the tokenizer was loaded"
     names = [CONFIG_FILE, tokenizer_file.name]
-    optional = (CORPUS_FILE, COMPONENTS_FILE, WORDS_FILE)
+    optional = (CORPUS_FILE, COMPONENTS_FILE, WORDS_FILE, _LEXICON_FILE)
     names += [name for name in optional if (first.path / name).is_file()]
     return _write_run(first, names, output, means, {"mean_of": list(map(str, origins))})
 

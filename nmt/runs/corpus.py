@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import DataConfig
-from nmt.config.data import list_tags
+from nmt.config.data import list_reverse_tags, list_tags
 from nmt.config.sources import RUN, resolve_same_sources
 from nmt.data.caching import digest_texts
 from nmt.data.contexts import remove_contexts
@@ -20,6 +20,7 @@ from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
+from nmt.text.context import split_tag
 
 
 def make_corpus_record(corpus: Corpus) -> dict[str, Any]:
@@ -58,7 +59,8 @@ def read_tests(
 ) -> dict[str, EvaluationSet]:
     """Read the test sets of ``data.tests``: tables of pairs, and test splits of runs.
 
-    Pairs are returned in the direction in which the model translates.
+    Pairs are returned in the direction in which the model translates. Those of a run with the
+    opposite direction lose its tags, which would be part of targets.
 
     Args:
         config: the ``data`` group.
@@ -97,7 +99,7 @@ def read_tests(
             if is_reversed or not config.context:
                 pairs = remove_contexts(pairs, list_tags(run_data))
             if is_reversed:
-                pairs = _reverse(pairs)
+                pairs = _turn(pairs, run_data)
         else:
             pairs = read_test_pairs(path, f"data.tests.{name}", sides)
             if config.reverse:
@@ -183,6 +185,24 @@ def _is_reversed(run: RunFolder, languages: tuple[str, str], key: str) -> bool:
 
 def _reverse(pairs: Sequence[Pair]) -> list[Pair]:
     return [Pair(pair.target, pair.source) for pair in pairs]
+
+
+def _turn(pairs: Sequence[Pair], config: DataConfig) -> list[Pair]:
+    """Return pairs of a run in the opposite of its first direction, without tags.
+
+    Pairs that the run has in that direction already are not turned.
+
+    Args:
+        pairs: as the run has them, without contexts.
+        config: the ``data`` group of the run.
+    """
+    tags, reverse_tags = list_tags(config), list_reverse_tags(config)
+    turned = []
+    for pair in pairs:
+        tag, source = split_tag(pair.source, tags)
+        is_turned = tag.strip() in reverse_tags
+        turned.append(Pair(source, pair.target) if is_turned else Pair(pair.target, source))
+    return turned
 
 
 def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import re
 import warnings
@@ -34,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from nmt.config import Config
 from nmt.data.splitting import TEST
 from nmt.errors import UserError, suggest
-from nmt.files import digest_file, format_json, write_inside
+from nmt.files import digest_file, format_json, read_json, write_inside
 from nmt.runs.custom_model import ModelClass, check_model_class
 from nmt.runs.metrics import MALFORMED, MetricsFile
 from nmt.text.source_words import SourceWords
@@ -162,7 +161,7 @@ class RunFolder:
         Raises:
             UserError: the file is damaged.
         """
-        return _read_json(self.path / COMPONENTS_FILE)
+        return _read_if_exists(self.path / COMPONENTS_FILE)
 
     def write_corpus_record(self, record: dict[str, Any]) -> None:
         """Write what identifies the run's corpus, with the checksum of the tokenizer's file."""
@@ -178,7 +177,7 @@ class RunFolder:
         Raises:
             UserError: the file is damaged.
         """
-        return _read_json(self.path / CORPUS_FILE)
+        return _read_if_exists(self.path / CORPUS_FILE)
 
     def test_scores(self) -> dict[str, dict[str, float | None]]:
         """Return ``value`` and ``half_width`` of each score on the test split; empty without one.
@@ -190,7 +189,7 @@ class RunFolder:
         if not path.is_file():
             return {}
         with _report_damage(path):
-            scores = json.loads(path.read_text(encoding="utf-8"))["scores"]
+            scores = read_json(path)["scores"]
             return {
                 name: {"value": score["value"], "half_width": score.get("half_width")}
                 for name, score in scores.items()
@@ -272,12 +271,12 @@ class RunFolder:
         return model
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_if_exists(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file; empty if it does not exist."""
     if not path.is_file():
         return {}
     with _report_damage(path):
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return dict(read_json(path))
 
 
 @contextmanager

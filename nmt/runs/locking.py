@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, attach_filename
-from nmt.files import remove_partial
+from nmt.files import explain_write_error, remove_partial
 
 fcntl: Any
 try:
@@ -59,7 +59,7 @@ def _lock(path: Path) -> int:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
-            raise UserError(f"{path} cannot be written: {error.strerror}") from error
+            raise explain_write_error(path, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

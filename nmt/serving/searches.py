@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from nmt.inference.contract import SearchRequest
 from nmt.serving.limits import ALTERNATIVES_WORK, ATTENTION_WORK, QUALITY_WORK, WORDS_WORK
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.segments import Segment
-    from nmt.text.terms import Glossary
 
 
 class SearchItem(NamedTuple):
@@ -19,14 +19,9 @@ class SearchItem(NamedTuple):
 
 
 class SearchOptions(NamedTuple):
-    """Options of a search, without defaults left open; equal ones share batches."""
+    """What batches compute for segments; equal options share batches."""
 
-    beam: int = 1
-    length_penalty: float = 0.0
-    nbest: int = 1
-    quality: bool = False
-    words: bool = False
-    glossary: Glossary | None = None
+    request: SearchRequest = SearchRequest()  # of translations: beam and penalty are resolved
     alternatives: int = 0  # next words after the prefix, in place of translations
 
     @property
@@ -34,13 +29,15 @@ class SearchOptions(NamedTuple):
         """Work per token of searching, and of searching again for a lacking term."""
         if self.alternatives:
             return ALTERNATIVES_WORK
-        return self.beam if self.glossary is None else 2 * self.beam + WORDS_WORK
+        beam = self.request.beam_size
+        assert beam is not None, "its defaults are resolved"
+        return beam if self.request.glossary is None else 2 * beam + WORDS_WORK
 
     @property
     def quality_work(self) -> int:
         """Work per token of computing confidence, or of aligning words."""
-        work = QUALITY_WORK if self.quality else WORDS_WORK * self.words
-        return work * self.nbest
+        work = QUALITY_WORK if self.request.quality else WORDS_WORK * self.request.words
+        return work * self.request.n_best
 
 
 def count_work(item: SearchItem, options: SearchOptions) -> int:

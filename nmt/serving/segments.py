@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.errors import UserError
 from nmt.inference.alignment import move_spans
@@ -64,17 +64,9 @@ class SegmentTranslator:
         self.begin_document = translator.begin_document
         # A short sentence that is searched, not copied, whatever the languages of the run.
         self.test_segment = Segment(translator.tokenizer.encode(["a"])[0], "a")
+        self._translator = translator
+        self._pipeline = translator.pipeline
         self._explainer: ChoiceExplainer | None = None
-        self._segmenter = translator.segmenter
-        self._keras_engine = translator.keras_engine
-        self._quality = translator.quality
-        self._engine = translator.engine
-        self._tokenizer = translator.tokenizer
-        self._begin_with = translator.pipeline.begin_with
-        self._encode_prefix = translator.pipeline.encode_prefix
-        self._search = translator.pipeline.search_segments
-        self._join = translator.pipeline.join
-        self._language = translator.joiner.language
 
     def segment(
         self,
@@ -93,11 +85,11 @@ class SegmentTranslator:
         Raises:
             UserError: a prefix is too long.
         """
-        segmented = self._segmenter.with_glossary(glossary).segment(text)
+        segmented = self._translator.segmenter.with_glossary(glossary).segment(text)
         if not prefixes:
             return segmented
         prefixed = (
-            self._begin_with(segment, prefixes[segment.full_text])
+            self._pipeline.begin_with(segment, prefixes[segment.full_text])
             if segment.full_text in prefixes
             else segment
             for segment in segmented.segments
@@ -106,15 +98,18 @@ class SegmentTranslator:
 
     def count_prefix(self, segment: Segment) -> int:
         """Return how many tokens the translation of a segment begins with."""
-        return len(self._encode_prefix(segment.prefix.text))
+        return len(self._pipeline.encode_prefix(segment.prefix.text))
 
-    def hypotheses(self, segments: Sequence[Segment], **options: Any) -> list[list[Translation]]:
-        """Return translations of each segment, best first; ``options`` of `SearchRequest`."""
-        return self._search(segments, SearchRequest(**options))
+    def hypotheses(
+        self, segments: Sequence[Segment], request: SearchRequest
+    ) -> list[list[Translation]]:
+        """Return translations of each segment, best first."""
+        return self._pipeline.search_segments(segments, request)
 
     def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
         """Return the most probable next words after the prefix of each segment, best first."""
-        return find_alternatives(self._engine, self._tokenizer, segments, count)
+        translator = self._translator
+        return find_alternatives(translator.engine, translator.tokenizer, segments, count)
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that its first call is fast.
@@ -123,7 +118,7 @@ class SegmentTranslator:
             UserError: the engine has no attention.
         """
         ids = [self.test_segment.ids]
-        self._keras_engine("attention").attention(ids, ids)
+        self._translator.keras_engine("attention").attention(ids, ids)
 
     def explain(
         self, text: SegmentedText, number: int, prefix: str, words: Sequence[str]
@@ -146,10 +141,13 @@ class SegmentTranslator:
         from nmt.analysis.explaining.choice import ChoiceExplainer
 
         if self._explainer is None:
-            model = self._keras_engine("an explanation").model
-            self._explainer = ChoiceExplainer(model, self._tokenizer, self._segmenter.tags)
+            translator = self._translator
+            model = translator.keras_engine("an explanation").model
+            tags = translator.segmenter.tags
+            self._explainer = ChoiceExplainer(model, translator.tokenizer, tags)
         beginnings = [prefix, *(f"{prefix}{word}" for word in words)]
-        begun = [self._begin_with(text.segments[number], beginning) for beginning in beginnings]
+        segment = text.segments[number]
+        begun = [self._pipeline.begin_with(segment, beginning) for beginning in beginnings]
         explanation = self._explainer.explain(*begun)
         matched, source_words = match_segments(text)[number], find_words(text.source.text)
         source = []
@@ -162,7 +160,7 @@ class SegmentTranslator:
     def explain_missing_quality(self) -> str:
         """Return why translations have no confidence; empty if they can have it."""
         try:
-            has_quality = self._quality.model is not None
+            has_quality = self._translator.quality.model is not None
         except UserError as error:
             return str(error)
         return "" if has_quality else _NO_QUALITY
@@ -207,12 +205,13 @@ class SegmentTranslator:
             n_best: translations of the text.
             with_sentences: whether to locate the sentences of the best one.
         """
-        joined = self._join(text, hypotheses, SearchRequest(n_best=n_best))
+        joined = self._pipeline.join(text, hypotheses, SearchRequest(n_best=n_best))
         translations = list_distinct(translation for translation, _ in joined)
         if not with_sentences:
             return JoinedText(translations, [])
         best = [max(row, key=lambda each: each.score).text for row in hypotheses]
-        joined_best, begins = place_texts(best, self._language, text.spaces)
+        language = self._translator.joiner.language
+        joined_best, begins = place_texts(best, language, text.spaces)
         first, tags = joined[0]
         assert tags.insert(joined_best) == first.text, "`Joiner.join_best` chooses the same"
         sentences = locate_sentences(text, best, begins, tags)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ class Service:
         attends: list[bool] = []
         for text in texts:
             await check_waiting(request, deadline, self._limits.late)
-            segmented.append(await self._segment(text, options.glossary, body.prefixes))
+            segmented.append(await self._segment(text, options.request.glossary, body.prefixes))
             tokens.append(_count_tokens(segmented[-1]))
             missing.append(_explain_missing_attention(segmented[-1]))
             attends.append(body.attention and not missing[-1])
@@ -136,7 +137,7 @@ class Service:
         if body.attention:
             best = [translation for translation, *_ in hypotheses]
             jobs = [AttentionJob(*each) for each in zip(texts, tokens, best, missing, strict=True)]
-            attentions = await self._keras.attend(jobs, options.glossary, request, deadline)
+            attentions = await self._keras.attend(jobs, options.request.glossary, request, deadline)
         return await asyncio.to_thread(
             encode_response, hypotheses, attentions, body.scores, quality_missing, sentences
         )
@@ -273,29 +274,15 @@ class Service:
     def _search_options(self, request: SearchRequest) -> SearchOptions:
         """Resolve defaults; equal searches get equal options, so that they share batches."""
         beam, penalty = request.resolve_defaults(self._translator.decoding)
-        return SearchOptions(
-            beam,
-            penalty if beam > 1 else 0.0,
-            request.n_best,
-            request.quality,
-            request.words,
-            request.glossary,
-        )
+        penalty = penalty if beam > 1 else 0.0
+        return SearchOptions(replace(request, beam_size=beam, length_penalty=penalty))
 
     def _search(self, items: list[SearchItem], options: SearchOptions) -> Sequence[list[Any]]:
         segments = [item.segment for item in items]
         try:
             if options.alternatives:
                 return self._translator.alternatives(segments, options.alternatives)
-            return self._translator.hypotheses(
-                segments,
-                beam_size=options.beam,
-                length_penalty=options.length_penalty,
-                n_best=options.nbest,
-                quality=options.quality,
-                words=options.words,
-                glossary=options.glossary,
-            )
+            return self._translator.hypotheses(segments, options.request)
         except Exception:
             _log.exception("a batch of %d sentences failed", len(items))
             raise

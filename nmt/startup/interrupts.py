@@ -22,7 +22,8 @@ def is_command() -> bool:
     program = sys.argv[0] if sys.argv else ""
     if program == "-m":  # the name of a module until Python has found it
         return any(each.removeprefix("-m").startswith("nmt.") for each in sys.orig_argv)
-    return Path(program).name.startswith("nmt-")
+    path = Path(program)
+    return path.name.startswith("nmt-") and path.suffix != ".py"  # such as a user's nmt-demo.py
 
 
 def end_on_interrupts() -> None:

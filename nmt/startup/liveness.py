@@ -87,7 +87,7 @@ class PeerMonitor:
                     raise UserError(f"timed out waiting for workers: {names}") from error
                 with contextlib.suppress(OSError):
                     peer.settimeout(self._timeout)
-                    number = int.from_bytes(_receive(peer, 4), "big")
+                    number = _receive_number(peer)
                     if number in missing:
                         missing.remove(number)
                         yield number, peer
@@ -122,7 +122,7 @@ class PeerMonitor:
                 message = peer.recv(1)
                 peer.settimeout(self._timeout)
                 if message in (_LOST, _FAILED):
-                    lost = int.from_bytes(_receive(peer, 4), "big")
+                    lost = _receive_number(peer)
             except OSError:
                 message = b""
             if message == _DONE or self._is_over.is_set():
@@ -157,11 +157,11 @@ class PeerMonitor:
                 peer.sendall(_DONE)
 
 
-def _receive(peer: socket.socket, count: int) -> bytes:
+def _receive_number(peer: socket.socket) -> int:
     data = b""
-    while len(data) < count:
-        more = peer.recv(count - len(data))
+    while len(data) < 4:
+        more = peer.recv(4 - len(data))
         if not more:
             raise ConnectionError("the connection was closed")
         data += more
-    return data
+    return int.from_bytes(data, "big")

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.files import write_json
+from nmt.files import read_json, write_json
 from nmt.startup.signals import handle_stop_signals
 
 RECORD_VARIABLE = "NMT_TRIAL"  # environment variable: where a run writes its record
@@ -45,7 +44,7 @@ def locate_run(record: Path, trial: Trial) -> Path:
 def read_record(record: Path) -> Trial | None:
     """Return how a trial ended; None if it has no record, or its run is gone."""
     try:
-        trial = Trial(**json.loads(record.read_text(encoding="utf-8")))
+        trial = Trial(**read_json(record))
         return trial if locate_run(record, trial).is_dir() else None
     except (OSError, ValueError, TypeError):
         return None

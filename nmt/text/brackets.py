@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
+from nmt.text.marked import splice
 from nmt.text.scripts import CAPITALS, is_spaced_alnum, is_unspaced_letter
 from nmt.text.spans import Span, find_spans, make_kept_test, make_overlap_test
-from nmt.text.tags import SEPARATORS, TaggedText, take_out
+from nmt.text.tags import SPACED_MARKS, TaggedText, take_out
 
 # Opening sign -> closing sign.
 PAIRS = {
@@ -113,15 +114,13 @@ def remove_brackets(text: str, brackets: Sequence[tuple[str, str]]) -> str:
     if not left:
         return text
     is_kept = make_kept_test(text)
-    parts: list[str] = []
-    done = 0
+    cuts = []
     for match in _SIGN.finditer(text):
         is_apostrophe = _follows_word(match) and _precedes_word(match)
         if left[match[0]] and not is_apostrophe and not is_kept(match.start(), match.start() + 1):
             left[match[0]] -= 1
-            parts.append(text[done : match.start()])
-            done = match.end()
-    return "".join([*parts, text[done:]])
+            cuts.append((match.start(), match.end(), ""))
+    return splice(text, cuts)
 
 
 def list_brackets(sentence: str) -> set[str]:
@@ -179,7 +178,7 @@ def _separates_before(opening: re.Match[str]) -> bool:
     inner = opening.string[opening.end() : opening.end() + 1]
     return (
         _follows_word(opening)
-        or before[-1:] in SEPARATORS
+        or before[-1:] in SPACED_MARKS
         or follows_bracket
         or _are_unspaced(before[-1:], inner)
     )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from unicodedata import category
 
 from nmt.text.marked import splice
-from nmt.text.names import ends_with_name, is_honorific, is_name
+from nmt.text.names import ends_with_name, is_honorific, is_name, is_name_inside_sentence
 from nmt.text.spans import ANY_SLOT
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 # Of a word, such as a number; a slot that a letter or another slot follows is that of a tag.
 _BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{ANY_SLOT}(?:(?!{ANY_SLOT})[\W\d_]|\Z)")
+# That a translation begins with, after nothing but marks, and that no hyphen continues.
+_FIRST_WORD = re.compile(
+    rf"(?:(?!{ANY_SLOT})[\W_])*(?P<word>(?P<stem>[^\W\d_]+)(?:['’][^\W\d_]+)*)(?![\w'’-])"
+)
 _MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
@@ -131,6 +135,30 @@ def copy_first_capital(source: str, translation: str) -> str:
     if len(capital) > 1:  # of ŉ, for example
         return translation
     return translation[:begin] + capital + translation[begin + 1 :]
+
+
+def lower_first_capital(source: str, translation: str, is_common: Callable[[str], bool]) -> str:
+    """Return a translation without a capital at its beginning if its source has none there.
+
+    Only common words lose it. Names, honorifics, the English *I* and words that have a capital in
+    the source keep it.
+
+    Args:
+        source: a part of a sentence that does not begin it.
+        translation: of the part.
+        is_common: whether a word in lower case is common in the language of the translation.
+    """
+    first, begin = _WORD.search(source), _FIRST_WORD.match(translation)
+    if first is None or begin is None or first[0][0].isupper():
+        return translation
+    word, stem = begin["word"], begin["stem"]
+    lower = stem[0].lower() + stem[1:]
+    has_other_capitals = lower != stem.lower()
+    may_be_name = is_name(word) or is_name_inside_sentence(word) or is_honorific(word)
+    is_in_source = stem in _WORD.findall(source)
+    if stem == "I" or has_other_capitals or may_be_name or is_in_source or not is_common(lower):
+        return translation
+    return translation[: begin.start("stem")] + lower + translation[begin.end("stem") :]
 
 
 def _lower_capitals(text: str) -> str:

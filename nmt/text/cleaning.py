@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from unicodedata import category, normalize
 
+from nmt.errors import UserError
+
+LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of `str.splitlines`
 JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji need them
 TAGS = "".join(map(chr, range(0xE0020, 0xE0080)))  # of flags such as England's: letters of a code
 SPACE_SIGN = "▁"  # tokenizers use it for a space, so a text cannot contain it
@@ -32,7 +35,13 @@ def clean_input(text: str) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return a text whose lone surrogates, which stand for undecodable bytes, are replaced."""
+    """Return a text whose lone surrogates, which stand for undecodable bytes, are replaced.
+
+    Raises:
+        UserError: it is not a string.
+    """
+    if not isinstance(text, str):
+        raise UserError(f"a text must be a string, got {text!r}")
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from nmt.text.scripts import UNSPACED
+from nmt.text.scripts import UNKNOWN_LANGUAGE, UNSPACED
 from nmt.text.sentences import split_sentences
 
 CONTEXT_MARK = "\ue008"  # a private character: see `nmt.text.spans`
@@ -104,4 +104,4 @@ def add_contexts(lines: Iterable[str], previous: PreviousSentences) -> Iterator[
         yield previous.add_to(line)
 
 
-NO_CONTEXT = PreviousSentences(0, "und")
+NO_CONTEXT = PreviousSentences(0, UNKNOWN_LANGUAGE)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
 
 from nmt.text.context import split_context
+from nmt.text.marked import splice
 from nmt.text.spans import find_spans
 
 
@@ -39,7 +39,5 @@ def list_shared_spans(source: str, target: str) -> list[str]:
 
 def _substitute(text: str, slot_of: Mapping[str, str]) -> str:
     """Replace the kept spans of a text that have a slot."""
-    bounds = [0, *chain.from_iterable(find_spans(text)), len(text)]
-    parts = [text[begin:end] for begin, end in pairwise(bounds)]
-    parts[1::2] = [slot_of.get(span, span) for span in parts[1::2]]
-    return "".join(parts)
+    spans = ((begin, end, text[begin:end]) for begin, end in find_spans(text))
+    return splice(text, ((begin, end, slot_of.get(span, span)) for begin, end, span in spans))

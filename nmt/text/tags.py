@@ -19,7 +19,7 @@ _END_TAG = re.compile(r"</[\w:.-]+\s*>")
 _CUT_TAG = re.compile(r"<[^<>]*$")
 # Marks alone, such as that of an item.
 _MARKS = re.compile(r"(?=.*\S)[^\w<]*(?:(?:\d{1,3}|[IVX]{1,4}|[A-Za-z])[.)]-?)?[^\w<]*", re.DOTALL)
-SEPARATORS = frozenset(",;:.!?…)]}»”")  # between them and a word, there is a space
+SPACED_MARKS = frozenset(",;:.!?…)]}»”")  # between them and a word, there is a space
 _MAX_ELEMENTS = 1000  # of a text: the time to project them grows with their square
 # Elements between which sentences end, and those that touch a word to which they do not belong.
 _LEFT_IN_TEXT = re.compile(f"br|{BLOCKS}|su[bp]", re.IGNORECASE)
@@ -150,7 +150,7 @@ def _find_separating(text: str, elements: Mapping[Span, Span]) -> set[Span]:
             are_between = any(
                 first not in elements and second in elements for first, second in pairwise(run)
             )
-            if after.isalnum() and (before in SEPARATORS or (are_between and before.isalnum())):
+            if after.isalnum() and (before in SPACED_MARKS or (are_between and before.isalnum())):
                 separating.update(run)
             run = []
         run.append(tag)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from nmt.data.batches import BatchPlan
+from nmt.data.evaluation_sets import find_target_language
 from nmt.data.splitting import Pair, sample_evenly
 from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores
@@ -102,5 +103,6 @@ class Evaluator:
         if not self._pairs:
             return []
         references = [pair.target for pair in self._pairs]
-        language = self._session.config.data.languages[1]
+        sources = [pair.source for pair in self._pairs]
+        language = find_target_language(self._session.config.data, sources)
         return corpus_scores(outputs, references, language=language, names=("BLEU", "chrF2++"))

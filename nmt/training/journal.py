@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from nmt.viewer import records
 # Only the first probes are drawn for the Images dashboard: a picture takes hundreds of times the
 # time of its numbers, and fifty times the bytes. The Attention dashboard has those of all probes.
 DRAWN_PROBES = 2
+_MARKUP = re.compile(r"[\\`*_\[\]<>&|]")  # characters with a meaning in Markdown or HTML
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,16 @@ class DevEvaluation:
 class Journal:
     """Takes the results of training and writes nothing: for all processes but the main one."""
 
-    def log_configuration(self, config: Config, summary: str) -> None:
-        """Show the configuration (as text and as hparams) and a summary of data and model."""
+    def log_configuration(self, config: Config, summary: str, step: int) -> None:
+        """Show the configuration (as text and as hparams) and a summary of data and model.
+
+        TensorBoard keeps the first hparams of a run, so a resumed run writes none.
+
+        Args:
+            config: of the run.
+            summary: of data and model.
+            step: the update that the run is resumed from; 0: it is new.
+        """
 
     def log_report(self, step: int, seconds: float, report: Report) -> None:
         """Record the measurements since the last report."""
@@ -110,12 +120,13 @@ class RunJournal(Journal):
         self.close()
         self._open(step)
 
-    def log_configuration(self, config: Config, summary: str) -> None:
+    def log_configuration(self, config: Config, summary: str, step: int) -> None:
         """See `Journal.log_configuration`."""
         for tag, text in (("configuration", files.to_yaml(config)), ("summary", summary)):
             indented = "\n".join(f"    {line}" for line in text.splitlines())
-            self._events.text(tag, indented, 0)
-        self._events.hparams(dict(flatten(config)))
+            self._events.text(tag, indented, step)
+        if not step:
+            self._events.hparams(dict(flatten(config)))
         self._events.flush()
 
     def log_report(self, step: int, seconds: float, report: Report) -> None:
@@ -191,9 +202,7 @@ class RunJournal(Journal):
             for pair, output in samples
         ]
         table = ["| source | reference | output |", "|---|---|---|"]
-        table += [
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
-        ]
+        table += [f"| {' | '.join(map(_escape_markup, row))} |" for row in rows]
         self._events.text("samples", "\n".join(table), step)
         write_samples(self._run.samples, step, rows)
 
@@ -211,3 +220,8 @@ class RunJournal(Journal):
     def close(self) -> None:
         """See `Journal.close`."""
         self._events.close()
+
+
+def _escape_markup(text: str) -> str:
+    """Return a text that TensorBoard, which renders Markdown, shows as it is."""
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", text)

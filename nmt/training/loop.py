@@ -59,8 +59,7 @@ class Trainer:
         resumed_at = state.step if self._saver.resume() else None
         writes = session.process_group.is_main_process
         self._journal = RunJournal(session.folder, resumed_at) if writes else Journal()
-        if resumed_at is None:
-            self._journal.log_configuration(session.config, summary)
+        self._journal.log_configuration(session.config, summary, resumed_at or 0)
         steps_per_epoch = [stage.steps_per_epoch for stage in stages]
         data_stages = session.config.data.stages
         self._schedule = TrainingSchedule(

@@ -116,10 +116,9 @@ def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Seque
         return _plan_prepared(config, corpus, tokenizer)
     mixtures = corpus.stages or (corpus.mixture,)
     if config.data.phrases:
-        scored = chain(corpus.dev, corpus.test, *corpus.tests.values())
-        held_out = {
-            normalized(side) for pair in to_source_view(config.data, [*scored]) for side in pair
-        }
+        splits = to_source_view(config.data, [*corpus.dev, *corpus.test])
+        scored = chain(splits, corpus.held_out_tests)
+        held_out = {normalized(side) for pair in scored for side in pair}
         phrases = {
             source.name: _find_phrases(config, source, held_out) for source in corpus.mixture
         }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from nmt.data.corpus import Corpus
+from nmt.data.evaluation_sets import group_by_target_language
 from nmt.data.splitting import TEST, Pair
 from nmt.errors import UserError
 from nmt.inference.evaluation import Evaluation, score_outputs, translate_with_progress
@@ -53,7 +54,9 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
         sources = [pair.source for pair in process_group.shard(pairs)]
         outputs = translate_with_progress(translator, sources, session.console)
         outputs = process_group.gather_shards(outputs, len(pairs))
-        return score_outputs(pairs, outputs, config.data.languages[1])
+        by_language = group_by_target_language(config.data, [pair.source for pair in pairs])
+        evaluation = score_outputs(pairs, outputs, next(iter(by_language)))
+        return replace(evaluation, indices_by_language=by_language)
 
     scores = {}
     for name, pairs in splits.items():

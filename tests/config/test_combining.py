@@ -76,6 +76,11 @@ def test_a_new_run_is_checked() -> None:
         (["training.on_spike=go_back"], "needs training.spike_factor"),
         (["training.max_update_tokens=4096"], "needs training.batch_tokens=auto, got 512"),
         (
+            ["training.parallel_parts=4", "training.devices=2"],
+            "training.parallel_parts=4 is for one device, got training.devices=2: leave one",
+        ),
+        (["training.parallel_parts=4", "training.devices=multiworker"], "is for one device"),
+        (
             ["+data.sources.verses={kind: files, path: b.tsv, weight: 2}"],
             "data.sources.verses.weight is relative to the weights of other sources: give them "
             "weights, too: pairs",
@@ -102,10 +107,24 @@ def test_settings_without_effect_are_rejected(overrides: list[str], message: str
             "data.sources.pairs.weight=1",
         ],
         ["training.max_update_tokens=null"],
+        ["training.parallel_parts=4", "training.devices=1"],
+        ["training.parallel_parts=1", "training.devices=2"],
     ],
 )
 def test_settings_with_effect_are_accepted(overrides: list[str]) -> None:
     job(*TSV, *overrides)
+
+
+def test_parts_of_a_batch_are_for_tensorflow(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that has some is resumed on JAX all the same."""
+    parts = "training.parallel_parts=2"
+    job(*TSV, parts)
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    assert "training.parallel_parts=2 needs TensorFlow, as JAX" in complaint(
+        lambda: job(*TSV, parts)
+    )
+    job(*TSV, "training.parallel_parts=1")
+    assert run.resume(parts, "training.devices=2").training.parallel_parts == 2
 
 
 def test_weights_of_stages_and_patterns_count() -> None:

@@ -8,7 +8,7 @@ import pytest
 from sample_corpora import complaint
 
 from nmt.data.bilingual import is_bilingual, read_translations
-from nmt.data.opening import find_format
+from nmt.data.opening import find_suffix
 
 NAMESPACE_1 = "urn:oasis:names:tc:xliff:document:1.2"
 NAMESPACE_2 = "urn:oasis:names:tc:xliff:document:2.0"
@@ -108,7 +108,7 @@ FILES = {
 def read(folder: Path, name: str, data: bytes) -> list[tuple[int, str, str]]:
     path = folder / name
     path.write_bytes(data)
-    suffix = find_format(path)
+    suffix = find_suffix(path)
     assert is_bilingual(suffix)
     with path.open("rb") as file:
         return list(read_translations(file, suffix, ("es", "en")))
@@ -158,8 +158,8 @@ def test_unknown_languages_of_a_memory_are_its_others(
 
 def test_other_names_are_tables() -> None:
     names = ("a.tsv", "a.tmx.old", "tmx", "a.txt")
-    assert not any(is_bilingual(find_format(Path(name))) for name in names)
-    assert is_bilingual(find_format(Path("a.TMX.gz")))
+    assert not any(is_bilingual(find_suffix(Path(name))) for name in names)
+    assert is_bilingual(find_suffix(Path("a.TMX.gz")))
 
 
 BOMB = """<?xml version="1.0"?><!DOCTYPE tmx [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>

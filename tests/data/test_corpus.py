@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,17 @@ from nmt.config import Config, DataConfig, SourceConfig
 from nmt.data import filtering
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.embedded import phrasebook_dir
-from nmt.data.evaluation_sets import gather_references, join_pairs
+from nmt.data.evaluation_sets import (
+    find_target_language,
+    gather_references,
+    group_by_target_language,
+    join_pairs,
+)
 from nmt.data.mixture import SourcePairs
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import Pair, normalized
 from nmt.text.cleaning import clean_text
+from nmt.text.context import CONTEXT_MARK
 
 # --- Lines ------------------------------------------------------------------------------------
 
@@ -370,6 +377,22 @@ def test_pairs_are_joined_without_a_rest() -> None:
     assert join_pairs(tagged, 2, ["<a>", "<b>"]) == [Pair("<a> 0 2", "a c"), Pair("<b> 1 3", "b d")]
     message = complaint(lambda: join_pairs(tagged[:3], 3, ["<a>", "<b>"]))
     assert message == "cannot join 3 pairs: there are fewer of each tag"
+
+
+def test_tags_tell_the_target_language() -> None:
+    pairs = SourceConfig(kind="files", path="a.tsv", tag="<2en>")
+    back = SourceConfig(kind="same", of="pairs", tag="<2zh>", reverse=True, split="train")
+    both = configure({"pairs": pairs, "back": back}, source_language="zh", context=1)
+    sources = ["<2zh> Hello.", "<2en> 你好。", "你好。", f"<2zh> One. {CONTEXT_MARK} Two."]
+    sources.append(f"<2zh> One. {CONTEXT_MARK} <2zh> Two.")
+    assert group_by_target_language(both, sources) == {"en": [1, 2], "zh": [0, 3, 4]}
+    assert find_target_language(both, sources) == "en"
+    assert find_target_language(both, sources[:1]) == "zh"
+    assert find_target_language(replace(both, reverse=True), sources[:1]) == "en"
+    assert group_by_target_language(both, []) == {"en": []}
+    # Without tags, or with one for both directions, there is but one language to tell.
+    untagged = configure({"pairs": pairs, "back": replace(back, tag="<2en>")}, source_language="zh")
+    assert group_by_target_language(untagged, sources[:2]) == {"en": [0, 1]}
 
 
 def test_references_of_one_source_are_gathered() -> None:

@@ -149,7 +149,7 @@ REFUSED: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         "data.columns=id,text.a",
     ),
     "one JSON document": ("a.json", b"[\n{}\n]", {}, "line 1 is not a JSON object: write one obj"),
-    "open quote": ("a.csv", b'es,en\n"' + b"x\n" * 70_000, {}, "the cell that begins in line 2"),
+    "open quote": ("a.csv", b'es,en\n"' + b"x\n" * 600_000, {}, "the cell that begins in line 2"),
     "spreadsheet": (
         "a.xlsx",
         b"PK\x03\x04",

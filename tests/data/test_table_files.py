@@ -18,7 +18,8 @@ from sample_corpora import configure
 from nmt.config import SourceConfig
 from nmt.data.columns import ColumnChoice, Columns
 from nmt.data.corpus import load_corpus
-from nmt.data.reading import Line, parse_row, read_rows
+from nmt.data.lines import LONGEST_LINE
+from nmt.data.reading import TOO_LONG, Line, parse_row, read_rows
 from nmt.data.splitting import Pair
 from nmt.data.table_files import read_parquet
 from nmt.errors import UserError
@@ -99,6 +100,42 @@ def test_rows_that_a_stray_quote_joins_are_rejected(
         (last, "uno\tone", ("uno", "one")),
         (last + 1, 'Ana "A.", vino\tAna came', ('Ana "A.", vino', "Ana came")),
     ]
+
+
+@pytest.mark.parametrize(("quote", "at"), [("", 1), ('"', 1), ('"', 3)])
+def test_a_long_line_of_csv_is_rejected_like_that_of_a_table(
+    tmp_path: Path, quote: str, at: int
+) -> None:
+    """Whether its quotes are cut off, before or behind the header."""
+    long = f"{quote}{'x' * (LONGEST_LINE + 1)}{quote},long"
+    rows = ["es,en", "uno,one", '"dos",two']
+    rows.insert(at, long)
+    rows.append(f"{quote}{'y' * (LONGEST_LINE - 7)}{quote},y")  # which the csv module would refuse
+    (tmp_path / "a.csv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    lines = read(tmp_path / "a.csv")
+    assert [(line.number, line.fault) for line in lines if line.fault] == [(at + 1, TOO_LONG)]
+    corpus = load_corpus(configure(path=str(tmp_path / "a.csv")), cache_dir=tmp_path)
+    assert corpus.train == [Pair("uno", "one"), Pair("dos", "two")]
+    assert corpus.rejected == {TOO_LONG: 1, "too long": 1}
+
+
+def test_lines_that_a_quote_joins_to_a_long_one_are_rejected(tmp_path: Path) -> None:
+    rows = ['"uno', f'{"x" * LONGEST_LINE}",long', 'dos"', "tres,three"]
+    (tmp_path / "a.csv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    lines = read(tmp_path / "a.csv")
+    assert [(line.number, line.fault, line.sides) for line in lines] == [
+        (1, None, None),
+        (2, TOO_LONG, None),
+        (3, None, None),
+        (4, None, ("tres", "three")),
+    ]
+
+
+def test_a_quote_that_swallows_too_many_lines_is_named(tmp_path: Path) -> None:
+    lines = ["uno,one", 'dos,"two', *["palabra,word"] * (LONGEST_LINE // 10)]
+    (tmp_path / "a.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with pytest.raises(UserError, match=r"begins in line 2 is too long .*: close its quotes, or"):
+        read(tmp_path / "a.csv")
 
 
 RECORDS: list[Any] = [

@@ -186,6 +186,36 @@ def test_metadata_of_flutter_stays_and_its_locale_is_set(target: str, locale: st
     assert filled == ARB.replace('"@@locale": "es"', f'"@@locale": "{locale}"')
 
 
+RAILS = "# es: Textos\n{}: &todos # nota\n  hola: Hola\n  es: es\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "languages", "expected"),
+    [
+        ("es", ("es", "pt-BR"), "pt-BR"),
+        ("'es'", ("es", "en"), "'en'"),
+        ("no", ("no", "en"), "en"),
+        ("en", ("en", "no"), '"no"'),  # which is false without quotes
+        ("es", ("es", "und"), "es"),
+        ("es", ("fr", "en"), "es"),
+    ],
+)
+def test_the_only_key_at_the_root_names_the_language(
+    key: str, languages: tuple[str, str], expected: str
+) -> None:
+    document = extract(RAILS.format(key).encode(), "catalog", DocumentOptions(*languages))
+    assert [segment.text for segment in document.segments] == ["Hola"]
+    assert document.fill(document.segments).decode() == RAILS.format(expected)
+
+
+@pytest.mark.parametrize("more", ["fr:\n  hola: Salut\n", "---\nes:\n  hola: Adiós\n"])
+def test_one_of_several_keys_at_the_root_stays(more: str) -> None:
+    text = RAILS.format("es") + more
+    document = extract(text.encode(), "catalog", DocumentOptions("es", "en"))
+    assert len(document.segments) == 2
+    assert document.fill(document.segments).decode() == text
+
+
 def test_utf_16_is_read_and_written() -> None:
     for text in (JSON, YAML):
         data = ("\ufeff" + text).encode("utf-16-le")

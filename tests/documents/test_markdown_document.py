@@ -573,6 +573,13 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         ("[a][] d\n\n[a]: b", "d a", [(2, 3)], "d [a][]\n\n[a]: b"),
         ("[a] d\n\n[a]: b", "x]y", [(0, 3)], "[x\\]y][a]\n\n[a]: b"),
         ("[a](b) d", "x!y", [(2, 3)], "x\\![y](b)"),
+        # Code of templates in destinations may have spaces and parentheses.
+        ("[a]({{ site.url }}/b/ 'c') d", "x y", [(2, 3)], "x [y]({{ site.url }}/b/ 'c')"),
+        ("[a]({% link _a/b.md %}#c) d", "x y", [(2, 3)], "x [y]({% link _a/b.md %}#c)"),
+        ("[a](/b/{{ c(d }}) d", "x y", [(2, 3)], "x [y](/b/{{ c(d }})"),
+        ("[a]({{< ref 'b' >}}) d", "x y", [(2, 3)], "x [y]({{< ref 'b' >}})"),
+        ("[a] d\n\n[a]: {{ b }}/c", "a d", [(0, 1)], "[a] d\n\n[a]: {{ b }}/c"),
+        ("[a]({{ b) d", "[x]({{ b) y", [], "[x]({{ b) y"),  # no code
         ("[[a|b *c*]] d", "x y z", [(2, 5), (4, 5)], "x [[a|y *z*]]"),
         ("[[a|b]] d", "x]](y", [(0, 3)], "[[a|x\\]\\]]]\\(y"),
         ("[[a|b]] d", "x", [(0, 0)], "[[a|]]x"),
@@ -619,6 +626,7 @@ def test_elements_move_with_their_words(
         ("![a](b) `c`", ["`x"], None),
         ("[![a](b)](c)", ["x]"], None),
         ("![a](b)", [""], "![](b)"),
+        ("![a]({{ b }}/c.png)", ["x"], "![x]({{ b }}/c.png)"),
         ("![a \\* &amp; b](c)", ["x &amp; y"], None),
     ],
 )
@@ -923,6 +931,7 @@ HOSTILE = (
         "++a+",
         "import {\n",
         ":::a  ",
+        "[a]({{ b }}{{ ",
     ),
 )
 

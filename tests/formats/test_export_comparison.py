@@ -15,6 +15,7 @@ from nmt.formats.comparison import compare, read_sources
 from nmt.formats.export import select_samples
 from nmt.inference.results import Translation
 from nmt.runs.folder import RunFolder
+from nmt.text.context import CONTEXT_MARK
 
 
 class Letters:
@@ -79,3 +80,11 @@ def test_samples_that_an_export_reads_otherwise_are_left_out(
     (run.samples / "step_99999999.tsv").write_text(text, encoding="utf-8")
     assert select_samples(run, translator, "savedmodel") == ["Hola."]
     assert select_samples(run, translator, "keras") == ["Hola.", "Hola & no."]
+
+
+def test_a_savedmodel_gets_samples_without_their_context(parrot_run: Path, tmp_path: Path) -> None:
+    run = RunFolder.open(shutil.copytree(parrot_run, tmp_path / "run"))
+    row = f"Tengo sueño {CONTEXT_MARK} Hola.\ta\tb\n"
+    text = f"source\treference\toutput\n{row}"
+    (run.samples / "step_99999999.tsv").write_text(text, encoding="utf-8")
+    assert select_samples(run, Translator.load(run.path), "savedmodel") == ["Hola."]

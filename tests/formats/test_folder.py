@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,19 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, before: str | None
         interrupted()
     assert names(tmp_path) == (["export"] if before else [])
     assert not before or names(place) == [before]
+
+
+def test_what_a_killed_export_left_is_removed_a_day_later(tmp_path: Path) -> None:
+    yesterday = time.time() - 25 * 3600
+    for name in (".new-1-export", ".new-2-export", ".new-1-other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").touch()
+        os.utime(tmp_path / name, (yesterday, yesterday))
+    for name in (".new-1-export", ".new-1-other"):  # the other one is still written
+        os.utime(tmp_path / name / "half", (yesterday, yesterday))
+    with replace_folder(tmp_path / "export") as partial:
+        (partial / "new").touch()
+    assert names(tmp_path) == [".new-1-other", ".new-2-export", "export"]
 
 
 def test_what_was_there_comes_back_if_the_last_move_fails(tmp_path: Path) -> None:

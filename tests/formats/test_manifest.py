@@ -19,7 +19,7 @@ def test_content(tmp_path: Path, compose: Callable[..., Config]) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "weights").write_bytes(b"123")
     (tmp_path / MANIFEST_FILE).touch()
-    tokenizer: Any = SimpleNamespace(vocabulary_size=30, fingerprint="f")
+    tokenizer: Any = SimpleNamespace(vocabulary_size=30, fingerprint="f", slots=8, lowercases=True)
     difference = Difference("a", "b", -1.0, "c", -2.0, "search")
     content = make_manifest(
         tmp_path,
@@ -38,7 +38,13 @@ def test_content(tmp_path: Path, compose: Callable[..., Config]) -> None:
         "scores": {"BLEU": 50.1},
         "source_language": "es",
         "target_language": "en",
-        "tokenizer": {"kind": "unigram", "fingerprint": "f", "vocabulary_size": 30},
+        "tokenizer": {
+            "kind": "bpe",
+            "fingerprint": "f",
+            "vocabulary_size": 30,
+            "slots": 8,
+            "lowercases": True,
+        },
         "positions": 256,
         "decoding": content["decoding"],
         "check": {

@@ -18,8 +18,8 @@ from made_exports import TEXTS, load_run, make_tokenizer, make_wordpiece
 from nmt import Translator
 from nmt.formats import savedmodel, text_in_graph
 from nmt.formats.comparison import read_sources
-from nmt.inference.results import LINE_ENDS, clean_output
-from nmt.text.cleaning import clean_text
+from nmt.inference.results import clean_output
+from nmt.text.cleaning import LINE_ENDS, clean_text
 
 pytestmark = pytest.mark.xdist_group("exports")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from nmt.text.cleaning import clean_text
 pytestmark = pytest.mark.xdist_group("exports")
 
 POSITIONS = 32
+DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
 
 
 @pytest.fixture(scope="module")
@@ -67,28 +69,51 @@ def test_it_translates_as_the_run(
         assert ours.score == pytest.approx(theirs.score, abs=1e-3)
 
 
+def documented_code(folder: Path, text: str) -> str:
+    """Return the document's code that translates without this package, for an export and a text."""
+    section = DOCUMENT.read_text(encoding="utf-8").partition("## LiteRT\n")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    for documented, ours in (
+        ("64", str(POSITIONS)),
+        ("63", str(POSITIONS - 1)),
+        ('"runs/latest/exports/tflite"', repr(str(folder))),
+        ('"El tren sale a las 12:30."', repr(text)),
+    ):
+        assert documented in code
+        code = code.replace(documented, ours)
+    return code
+
+
+def test_the_documented_code_reads_numbers_and_addresses_as_the_run(
+    exported: Path, translator: Translator, tmp_path: Path
+) -> None:
+    text = "Son 12:30 y 7, ana@example.com y https://example.org/a?b=3."
+    script = tmp_path / "documented.py"
+    script.write_text(documented_code(exported, text), encoding="utf-8")
+    [segment] = translator.segmenter.segment(text).segments
+    assert len(segment.spans) == 4
+    assert runpy.run_path(str(script))["ids"] == [*segment.ids, EOS]
+
+
+def test_dates_are_written_in_the_target_language(exported: Path) -> None:
+    text = "Son 5 de mayo de 1990."
+    [translation] = tflite.translate(exported, [text], languages=("es", "en"))
+    assert "May 5, 1990" in translation.text
+
+
 @pytest.mark.long
 def test_without_this_package(
     exported: Path, texts: list[str], expected: list[Translation]
 ) -> None:
-    script = """
-import json, sys
-import numpy as np
-import sentencepiece
-import tensorflow as tf
-folder, text = sys.argv[1:]
-tokenizer = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/tokenizer.model")
+    script = documented_code(exported, clean_text(texts[0]))
+    script += """
+import json
 interpreter = tf.lite.Interpreter(f"{folder}/model.tflite")
-translate = interpreter.get_signature_runner("serving_default")
-source = np.zeros(translate.get_input_details()["source"]["shape"], np.int32)
-ids = [*tokenizer.encode(text), 2]
-source[0, :len(ids)] = ids
-tokens = translate(source=source)["tokens"].tolist()
 operations = sorted({operation["op_name"] for operation in interpreter._get_ops_details()})
-print(json.dumps([tokenizer.decode(tokens[:tokens.index(2)]), operations]))
+print(json.dumps([translation, operations]))
 """
     done = subprocess.run(
-        [sys.executable, "-P", "-c", script, str(exported), clean_text(texts[0])],
+        [sys.executable, "-P", "-c", script],
         capture_output=True,
         text=True,
         check=False,

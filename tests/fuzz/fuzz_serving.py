@@ -39,8 +39,8 @@ class WordTranslator:
         one = SimpleNamespace(text="", log_prob=0.0, score=0.0, lost_spans=(), terms=())
         return [SimpleNamespace(translations=[one], sentences=[]) for _ in segmented]
 
-    def hypotheses(self, segments: list[Any], *, n_best: int, **_: Any) -> list[list[Any]]:
-        one = [SimpleNamespace(text="a", log_prob=-1.0, score=-0.5) for _ in range(n_best)]
+    def hypotheses(self, segments: list[Any], request: Any) -> list[list[Any]]:
+        one = [SimpleNamespace(text="a", log_prob=-1.0, score=-0.5) for _ in range(request.n_best)]
         return [one for _ in segments]
 
     def explain_missing_quality(self) -> str:

@@ -16,6 +16,7 @@ from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.lexicon import LEXICON_FILE
 from nmt.model.contract import Model
 from nmt.model.recurrent import Recurrent
 from nmt.model.sizes import RecurrentSizes
@@ -128,8 +129,8 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(array, (last[name] + best[name]) / 2, atol=1e-6)
         assert array.dtype == np.float32
     assert len(Translator.load(averaged.path).translate(["Sí."])) == 1
-    words = "source_words.tsv"
-    assert (averaged.path / words).read_bytes() == (tiny_run / words).read_bytes()
+    for name in ("source_words.tsv", LEXICON_FILE):
+        assert (averaged.path / name).read_bytes() == (tiny_run / name).read_bytes()
     with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
     recomputing = shutil.copytree(tiny_run, tmp_path / "recomputing")

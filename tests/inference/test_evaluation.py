@@ -86,6 +86,24 @@ def test_further_references_count_everywhere() -> None:
     assert written[2]["more_references"] == ["thank you"]
 
 
+def test_each_of_two_languages_is_scored_by_its_own_rules() -> None:
+    pairs = [Pair("<2en> 你走了吗？", "Did you go?"), Pair("<2zh> Hello, Ana.", "你好，安娜。")]
+    outputs = ["Did you go?", "你好，安娜！"]
+    evaluated = Evaluation(pairs, outputs, [], "en", indices_by_language={"en": [0], "zh": [1]})
+    english, chinese = evaluated.by_language
+    assert (english.language, chinese.language, chinese.sentences) == ("en", "zh", 1)
+    assert "|tok:13a|" in english.scores[0].signature
+    assert "|tok:zh|" in chinese.scores[0].signature
+    expected = BLEU(tokenize="zh").corpus_score(outputs[1:], [[pairs[1].target]]).score
+    assert chinese.scores[0].value == pytest.approx(expected)
+    content = evaluated.as_json()["by_language"]
+    assert [part["language"] for part in content] == ["en", "zh"]
+    assert content[1]["BLEU"] == chinese.scores[0].value
+    one = replace(evaluated, indices_by_language={"zh": [0, 1]})
+    assert one.by_language == []
+    assert "by_language" not in one.as_json()
+
+
 def test_the_file_holds_the_classes() -> None:
     content = evaluation([3, 8, 9]).as_json()
     assert [part["words"] for part in content["by_length"]] == ["1-5", "6-10"]

@@ -23,6 +23,7 @@ from nmt.inference.segments import show_spans
 from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
+from nmt.text.terms import Glossary, Term
 
 A, B, C = SLOTS[:3]
 
@@ -484,6 +485,35 @@ def test_a_number_that_begins_a_translation_needs_no_capital_behind_it(
 ) -> None:
     translator, _ = translator_of(tokenizer, lambda text: output)
     assert translator.translate([source]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("Hay 3, 4 y 5, y 6.", "en", "Hay 3, 4 y 5, y 6."),
+        ("Hay 3, 4 y 5, Y 6.", "en", "Hay 3, 4 y 5, Y 6."),
+        ("hay 3, 4 y 5. y 6.", "en", "Hay 3, 4 y 5. Y 6."),
+        ("Hay 3, 4 y 5, y 6.", "de", "Hay 3, 4 y 5, Y 6."),  # may be a noun
+        ("Hay 3, 4 y 5, y 6.", "und", "Hay 3, 4 y 5, Y 6."),
+    ],
+)
+def test_parts_of_a_sentence_begin_with_small_letters(
+    tokenizer: Tokenizer, text: str, language: str, expected: str
+) -> None:
+    translator, engine = translator_of(
+        tokenizer, lambda text: text[:1].upper() + text[1:], languages=("es", language), unit="line"
+    )
+    assert translator.translate([text]) == [expected]
+    assert len(engine.sources) == 2
+
+
+def test_targets_of_terms_keep_a_capital_inside_of_a_sentence(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text[:1].upper() + text[1:])
+    text = "Hay 3, 4 y 5, y 6."
+    glossary = Glossary([Term("y", "Y")], ("es", "en"))
+    request = SearchRequest(glossary=glossary, forces_terms=False)
+    [[translation]] = translator.run([text], request)
+    assert translation.text == "Hay 3, 4 y 5, Y 6."
 
 
 @pytest.mark.parametrize(

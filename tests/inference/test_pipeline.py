@@ -20,11 +20,12 @@ from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
-from nmt.inference.results import LINE_ENDS, Translation
+from nmt.inference.results import Translation
 from nmt.inference.streaming import translate_file
 from nmt.inference.text_files import open_output
 from nmt.inference.two_way_segmenting import TwoWaySegmenter
 from nmt.runs.resuming import compose_config
+from nmt.text.cleaning import LINE_ENDS
 
 pytest_plugins = ("random_translator",)
 # On one worker, which compiles each search once: beams are of 1 and 4, samples 4.

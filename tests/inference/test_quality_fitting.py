@@ -20,6 +20,7 @@ from nmt.errors import UserError
 from nmt.inference import quality_fitting
 from nmt.inference.features import SENTENCE_FEATURES, Features, WordFeatures
 from nmt.inference.lexicon import LEXICON_FILE, Lexicon
+from nmt.inference.metrics import sentence_scores
 from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.quality_fitting import (
     MIN_PAIRS,
@@ -153,6 +154,16 @@ def test_confidence_tells_what_a_parrot_knows(
     assert rank_words(model, samples)["confidence"] > 0.7
     for sample in samples:
         assert len(sample.word_labels) == len(sample.features.words)
+
+
+def test_translations_in_capitals_are_scored_by_references_in_capitals(parrot: Translator) -> None:
+    pairs = [Pair(pair.source.upper(), pair.target) for pair in known_pairs()[:8]]
+    samples = translate_and_score(parrot, pairs, None)
+    outputs = parrot.translate([pair.source for pair in pairs])
+    assert all(map(str.isupper, outputs))
+    expected = sentence_scores(outputs, [pair.target.upper() for pair in pairs])
+    assert [100 * sample.score for sample in samples] == pytest.approx(expected)
+    assert max(expected) > 50
 
 
 def test_the_same_pairs_and_seed_give_the_same_fit(

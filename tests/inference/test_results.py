@@ -22,15 +22,9 @@ from nmt.analysis.heads import statistics
 from nmt.analysis.pictures.attention_files import write_attention
 from nmt.inference.forced_decoding import label_attention
 from nmt.inference.keras_engine import KerasEngine
-from nmt.inference.results import (
-    LINE_ENDS,
-    Attention,
-    PairScore,
-    Results,
-    Translation,
-    join_lines,
-)
+from nmt.inference.results import Attention, PairScore, Results, Translation, to_one_line
 from nmt.model.contract import AttentionKind
+from nmt.text.cleaning import LINE_ENDS
 from nmt.viewer import records
 
 HOSTILE = "<script>alert('x')</script> & \"</iframe>"
@@ -49,7 +43,7 @@ def test_importing_results_loads_nothing_heavy() -> None:
 def test_a_text_is_one_line() -> None:
     ends = [chr(i) for i in range(sys.maxunicode + 1) if len(f"a{chr(i)}b".splitlines()) > 1]
     assert set(LINE_ENDS) == set(ends)
-    text = join_lines("".join(f"a{end}" for end in ends) + "\r\n\tb")
+    text = to_one_line("".join(f"a{end}" for end in ends) + "\r\n\tb")
     assert text.splitlines() == [text]
     assert text == "a " * len(ends) + "   b"
 

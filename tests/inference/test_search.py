@@ -330,6 +330,17 @@ def test_compiled_search_equals_eager_and_sees_new_weights(beam_size: int) -> No
         np.testing.assert_array_equal(narrower.tokens[0], after.tokens[1])
 
 
+def test_functions_of_several_models_are_compiled_without_warnings(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def add(number: int) -> Callable[..., Any]:
+        return compile_with_weights(tiny(), lambda ids: ids + number, (1,))
+
+    with caplog.at_level("WARNING", "tensorflow"):
+        assert [add(number)([1])[0] for number in range(6)] == [1, 2, 3, 4, 5, 6]
+    assert "retracing" not in caplog.text
+
+
 def test_any_function_of_the_model_is_compiled_for_any_shape() -> None:
     model = change(5)
     target = np.array([[1, 4, 5, 3, PAD, PAD], [1, 6, 7, 9, 3, 4]], np.int32)

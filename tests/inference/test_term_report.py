@@ -51,3 +51,9 @@ def test_without_a_glossary_nothing_is_said(capsys: pytest.CaptureFixture[str]) 
 def test_an_unwritable_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no/report\.tsv cannot be written: No such file"):
         make_report().write(tmp_path / "no" / "report.tsv")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_explained() -> None:
+    with pytest.raises(UserError, match="the disk at /dev is full: free space"):
+        make_report().write(Path("/dev/full"))

@@ -21,8 +21,9 @@ from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, SearchRequest
 from nmt.inference.forced_decoding import count_pair_tokens
-from nmt.inference.results import LINE_ENDS, Translation
+from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter
+from nmt.text.cleaning import LINE_ENDS
 
 pytest_plugins = ("random_translator",)
 # On one worker, which compiles each search once: beams are of 1 and 4, samples 4.
@@ -104,6 +105,15 @@ def test_odd_lines_give_one_line_each(translator: Translator) -> None:
 def test_one_string_is_not_taken_for_texts(translator: Translator) -> None:
     with pytest.raises(UserError, match=r"texts='Hola\.' is a string: pass a list"):
         translator.translate("Hola.")
+
+
+def test_arguments_of_another_type_are_named(translator: Translator) -> None:
+    with pytest.raises(UserError, match=r"a text must be a string, got \['Hola\.'\]"):
+        translator.attention(["Hola."])  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"call attentions\(\[\(text, translation\)\]\)"):
+        translator.attention(SENTENCES[1], "Hello.")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="prefix must be a string, got None"):
+        translator.translate(["Hola."], prefix=None)  # type: ignore[arg-type]
 
 
 def test_texts_may_come_from_any_iterable_of_strings(translator: Translator) -> None:

@@ -13,12 +13,13 @@ from conftest import PLAIN
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.model import DecoderBlock, EncoderBlock, TransformerSizes
+from nmt.model import DecoderBlock, EncoderBlock, FeedForward, SelfAttention, TransformerSizes
 from nmt.model.positions import list_distances, make_distance_bias
 
 pytestmark = pytest.mark.backend
 
 WIDTHS: dict[str, Any] = {"d_model": 16, "num_heads": 4, "ffn_width": 24}
+OTHERS = {"vocabulary_size": 9, "encoder_layers": 1, "decoder_layers": 1}
 IDS = np.array([[3, 4, 5, 0, 0], [6, 2, 7, 8, 1]], np.int32)  # 0 is padding
 MEMORY_IDS = np.array([[4, 8, 5, 3, 6, 0, 0], [2, 2, 7, 1, 0, 0, 0]], np.int32)
 X = np.random.default_rng(1).standard_normal((2, 5, 16)).astype("float32")
@@ -93,9 +94,8 @@ def test_dropout_follows_training_and_the_seed() -> None:
 
 
 def test_a_block_alone_computes_what_it_computes_in_a_model() -> None:
-    others = {"vocabulary_size": 9, "encoder_layers": 1, "decoder_layers": 1}
     for kind, inputs in ((EncoderBlock, (X,)), (DecoderBlock, (X, MEMORY))):
-        alone, inside = kind(**WIDTHS), kind(TransformerSizes(**PLAIN | WIDTHS | others))
+        alone, inside = kind(**WIDTHS), kind(TransformerSizes(**PLAIN | WIDTHS | OTHERS))
         inside.build()
         alone.build()
         alone.set_weights(inside.get_weights())
@@ -114,6 +114,44 @@ def test_a_model_of_blocks_is_saved_and_cloned(tmp_path: Path) -> None:
             config = layer.get_config()
             assert (settings | WIDTHS).items() <= config.items()
             assert type(layer).from_config(config).get_config() == config
+
+
+def test_a_block_is_rebuilt_alone_or_as_part_of_a_model() -> None:
+    mask = np.ones((2, 5, 5), bool)
+    parts = DecoderBlock(**WIDTHS), DecoderBlock(TransformerSizes(**PLAIN | WIDTHS | OTHERS))
+    for block in parts:
+        rebuilt = DecoderBlock.from_config(block.get_config())
+        block.build()
+        rebuilt.build()
+        rebuilt.set_weights(block.get_weights())
+        expected, output = (numpy(b(X, MEMORY, attention_mask=mask)) for b in (block, rebuilt))
+        np.testing.assert_array_equal(output, expected)
+
+
+def test_layers_that_classes_of_a_block_add_are_built_with_it() -> None:
+    def with_dense(base: Any) -> Any:
+        class WithDense(base):  # type: ignore[misc]
+            def __init__(self, sizes: Any = None, **kwargs: Any) -> None:
+                super().__init__(sizes, **kwargs)
+                self.dense = keras.layers.Dense(3)
+
+        return WithDense
+
+    class Block(EncoderBlock):
+        attention_class = with_dense(SelfAttention)
+        feed_forward_class = with_dense(FeedForward)
+
+    block = Block(**WIDTHS)
+    block.build()
+    for layer in (block.attention, block.feed_forward):
+        assert layer.dense.kernel.shape == (16, 3)
+
+
+def test_a_feed_forward_layer_passes_the_mask_of_padding_on() -> None:
+    ids = keras.Input((None,), dtype="int32")
+    x = FeedForward(**WIDTHS)(keras.layers.Embedding(9, 16, mask_zero=True)(ids))
+    model = keras.Model(ids, keras.layers.GlobalAveragePooling1D()(x))
+    np.testing.assert_allclose(numpy(model(IDS[:1])), numpy(model(IDS[:1, :3])), atol=1e-5)
 
 
 def test_sizes_that_are_missing_or_unknown_are_named() -> None:

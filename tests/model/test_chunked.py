@@ -270,6 +270,14 @@ def tensorflow_sizes(graph: Any) -> Iterator[int]:
                 yield from tensorflow_sizes(inner.graph)
 
 
+@pytest.mark.parametrize("lengths", [(0, S), (T, 0)])
+def test_without_queries_or_keys_outputs_are_empty_or_zeros(lengths: tuple[int, int]) -> None:
+    inputs = Case(lengths=lengths).tensors()
+    output, _ = scaled_dot_product_attention(*inputs, kernel="chunked")
+    expected = np.zeros((B, lengths[0], H, C))
+    np.testing.assert_array_equal(ops.convert_to_numpy(output), expected)
+
+
 @pytest.mark.parametrize("kernel", ["chunked", "explicit"])
 def test_nothing_has_an_element_for_every_query_and_key(kernel: str) -> None:
     length = 64

@@ -58,7 +58,7 @@ def functional(layer: Any, **arguments: Any) -> keras.Model:
 # --- Masks. ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+@pytest.mark.parametrize("kernel", ["explicit", "fused", "chunked"])
 @pytest.mark.parametrize("kind", ROLES)
 def test_padding_behind_an_embedding_changes_nothing(kind: type[Any], kernel: str) -> None:
     layer = randomised(kind(d_model=D, num_heads=H, kernel=kernel))

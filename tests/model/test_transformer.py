@@ -748,6 +748,13 @@ def test_files_keep_their_layout(tmp_path: Path) -> None:
     )
 
 
+def test_a_model_in_a_keras_model_takes_any_length() -> None:
+    model = make()
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in INPUTS}
+    logits = keras.Model(inputs, model(inputs))(INPUTS)
+    np.testing.assert_allclose(ops.convert_to_numpy(logits), logits_of(model, INPUTS), atol=1e-5)
+
+
 BLOCK = TINY | {
     "norm": "post",
     "activation": "swiglu",

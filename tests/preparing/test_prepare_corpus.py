@@ -31,9 +31,8 @@ from nmt.data.corpus import load_corpus
 from nmt.data.prepared import BEGUN_FILE, sample_ids
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
-from nmt.files import write_json
+from nmt.files import read_json, write_json
 from nmt.preparing import pool
-from nmt.preparing.files import read_json
 from nmt.preparing.inputs import list_files, record_inputs
 from nmt.text.source_words import SourceWords
 

@@ -126,6 +126,11 @@ def test_nothing_is_trained_on_that_a_run_with_tags_is_tested_on(tmp_path: Path)
         numbers = {number for pair in corpus.train for number in re.findall(r"\d+", pair.source)}
         assert numbers == {str(number) for number in range(20, 40)}, changes
         assert corpus.rejected == {"in dev or test": 20}
+        sides = {side for pair in corpus.held_out_tests for side in pair}
+        assert sides == {side for pair in singles(20) for side in pair}, changes
+        if data.languages == ("en", "es"):  # no reference begins with a tag
+            turned_pairs = [(target, source) for source, target in singles(20)]
+            assert corpus.tests["run"] == turned_pairs, changes
 
 
 def test_the_test_split_of_a_run_is_turned_or_refused_by_its_languages(tmp_path: Path) -> None:

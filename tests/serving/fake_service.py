@@ -20,6 +20,7 @@ import uvicorn
 from nmt.analysis.explaining.choice import ChoiceExplanation, Reason
 from nmt.errors import UserError
 from nmt.inference.alternatives import Alternative
+from nmt.inference.contract import SearchRequest
 from nmt.inference.prefixes import make_prefix
 from nmt.inference.results import TermUse, Word
 from nmt.inference.segments import Segment, SegmentedText
@@ -79,7 +80,7 @@ class FakeTranslator:
     def __init__(self) -> None:
         self.decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
         self.test_segment = Segment(np.zeros(1, np.int32), "a")
-        self.calls: list[tuple[list[str], dict[str, Any]]] = []
+        self.calls: list[tuple[list[str], SearchRequest]] = []
         self.asked: list[tuple[str, str, int]] = []  # alternatives: sentence, prefix, count
         self.segmented: list[str] = []
         self.segment_gate = threading.Event()
@@ -189,24 +190,9 @@ class FakeTranslator:
         ]
 
     def hypotheses(
-        self,
-        segments: Sequence[Segment],
-        *,
-        beam_size: int,
-        length_penalty: float,
-        n_best: int,
-        quality: bool,
-        words: bool,
-        glossary: Glossary | None,
+        self, segments: Sequence[Segment], request: SearchRequest
     ) -> list[list[SimpleNamespace]]:
-        options = {
-            "beam_size": beam_size,
-            "length_penalty": length_penalty,
-            "n_best": n_best,
-            "quality": quality,
-            "words": words,
-            "glossary": glossary,
-        }
+        glossary = request.glossary
         texts = [segment.text for segment in segments]
         prefixes = [segment.prefix.full_text for segment in segments]
         uses = [
@@ -216,7 +202,7 @@ class FakeTranslator:
             )
             for text in texts
         ]
-        self.calls.append((texts, options))
+        self.calls.append((texts, request))
         self.started.set()
         assert self.gate.wait(SOON)
         if "fail" in texts:
@@ -235,10 +221,10 @@ class FakeTranslator:
                     score=-0.5 - n,
                     tokens=tuple(range(len(text.split()))),
                     lost_spans=("12",) if text == "lose" else (),
-                    confidence=0.61234 if quality else None,
-                    words=self.words(text, prefix) if quality or words else (),
+                    confidence=0.61234 if request.quality else None,
+                    words=self.words(text, prefix) if request.quality or request.words else (),
                 )
-                for n in range(n_best)
+                for n in range(request.n_best)
             ]
             for text, prefix, terms in zip(texts, prefixes, uses, strict=True)
             for english in [self.english(text, prefix)]

@@ -121,10 +121,10 @@ def test_options_reach_the_search(
     service: Running, options: dict[str, Any], beam: int, penalty: float
 ) -> None:
     service.translate("Hola", **options)
-    search = service.translator.calls[-1][1]
-    assert search["beam_size"] == beam
-    assert search["length_penalty"] == penalty
-    assert search["n_best"] == options.get("nbest", 1)
+    request = service.translator.calls[-1][1]
+    assert request.beam_size == beam
+    assert request.length_penalty == penalty
+    assert request.n_best == options.get("nbest", 1)
 
 
 @pytest.mark.long
@@ -215,8 +215,8 @@ def test_a_run_without_confidence_translates_and_says_why() -> None:
             "quality_missing": "the run has no quality.json",
             "words": [{"begin": 0, "end": 5, "sources": [[0, 4]]}],
         }
-        options = running.translator.calls[-1][1]
-        assert (options["quality"], options["words"]) == (False, True)
+        request = running.translator.calls[-1][1]
+        assert (request.quality, request.words) == (False, True)
 
 
 def test_confidence_counts_as_two_more_hypotheses_per_translation() -> None:

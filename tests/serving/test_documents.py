@@ -68,15 +68,7 @@ class Direct:
             yield [self.translate(self.fake.segment(text), request) for text in texts]
 
     def translate(self, text: Any, request: SearchRequest) -> list[Any]:
-        hypotheses = self.fake.hypotheses(
-            text.segments,
-            beam_size=4,
-            length_penalty=0.6,
-            n_best=1,
-            quality=False,
-            words=request.words,
-            glossary=request.glossary,
-        )
+        hypotheses = self.fake.hypotheses(text.segments, request)
         return self.fake.join(text, hypotheses, 1).translations
 
 
@@ -164,7 +156,7 @@ def test_formats_and_their_options(
 def test_markup_is_aligned_and_other_texts_are_not(service: Running) -> None:
     service.translator.calls.clear()
     send(service, "name=a.html", "<p>Hola <b>mundo</b></p><p>la casa</p>")
-    assert {tuple(texts): options["words"] for texts, options in service.translator.calls} == {
+    assert {tuple(texts): request.words for texts, request in service.translator.calls} == {
         ("la casa",): False,
         ("Hola mundo",): True,
     }

@@ -50,7 +50,7 @@ def test_searches_with_and_without_a_glossary_share_no_batch() -> None:
         pool.submit(running.translate, "gato")
         until(lambda: running.measured("nmt_sentences_total") == 1 + 2 + 1)
         running.translator.gate.set()
-    glossaries = [options["glossary"] for _, options in running.translator.calls]
+    glossaries = [request.glossary for _, request in running.translator.calls]
     assert glossaries == [None, running.translator.glossaries["animals"], None]
 
 

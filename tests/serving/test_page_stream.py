@@ -12,6 +12,7 @@ from conftest import needs_chromium
 from fake_service import SOON, FakeTranslator, Running, serving
 from page_checks import record_messages
 
+from nmt.inference.contract import SearchRequest
 from nmt.inference.segments import Segment, SegmentedText
 
 api = pytest.importorskip("playwright.sync_api")
@@ -32,10 +33,10 @@ class SlowTranslator(FakeTranslator):
         spaced = [replace(each, space="\n" * bool(n)) for n, each in enumerate(segmented.segments)]
         return segmented._replace(segments=tuple(spaced))
 
-    def hypotheses(self, segments: Sequence[Segment], **options: Any) -> Any:
+    def hypotheses(self, segments: Sequence[Segment], request: SearchRequest) -> Any:
         if segments[0].text.startswith(("slow", "fail")):
             assert self.slow_gate.wait(SOON)
-        return super().hypotheses(segments, **options)
+        return super().hypotheses(segments, request)
 
 
 @pytest.fixture

@@ -49,9 +49,9 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
     texts = ["hola", "", "holaholaholahola"]
     segmented = [served.segment(text) for text in texts]
     assert [len(text.segments) for text in segmented] == [1, 0, 4]
-    search = {"beam_size": 2, "length_penalty": 0.6, "n_best": 2}
+    request = SearchRequest(beam_size=2, length_penalty=0.6, n_best=2)
     hypotheses = [
-        [served.hypotheses([segment], **search)[0] for segment in text.segments]
+        [served.hypotheses([segment], request)[0] for segment in text.segments]
         for text in segmented
     ]
     together = translator.hypotheses(texts, n_best=2)
@@ -79,7 +79,7 @@ def test_white_space_between_sentences_is_kept() -> None:
     served = SegmentTranslator(translator)
     source = " hola\n\nadios\n"
     text = served.segment(source)
-    hypotheses = served.hypotheses(text.segments)
+    hypotheses = served.hypotheses(text.segments, SearchRequest())
     [joined] = served.join(text, hypotheses, 1).translations
     assert joined == translator.hypotheses([source])[0][0]
     assert joined.text.count("\n") == 3
@@ -129,9 +129,10 @@ def test_confidence_is_that_of_the_translator() -> None:
     source = "hola\n\n  adios\n"
     text = served.segment(source)
     assert len(text.segments) > 1
-    hypotheses = [served.hypotheses([each], quality=True)[0] for each in text.segments]
+    request = SearchRequest(quality=True)
+    hypotheses = [served.hypotheses([each], request)[0] for each in text.segments]
     [joined] = served.join(text, hypotheses, 1).translations
-    [[expected]] = translator.run([source], SearchRequest(quality=True))
+    [[expected]] = translator.run([source], request)
     assert joined == expected
     assert joined.confidence == pytest.approx(0.7)
     words = [joined.text[word.begin : word.end] for word in joined.words]
@@ -166,7 +167,7 @@ def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
 
     def search(served: SegmentTranslator) -> list[list[Translation]]:
         segments = [segment for text in texts for segment in served.segment(text).segments]
-        return served.hypotheses(segments, beam_size=2, length_penalty=0.6, n_best=2)
+        return served.hypotheses(segments, SearchRequest(beam_size=2, length_penalty=0.6, n_best=2))
 
     def attend(served: SegmentTranslator) -> list[np.ndarray]:
         return [attention.cross for text in texts if (attention := served.attention(text, best))]

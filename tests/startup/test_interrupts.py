@@ -113,6 +113,7 @@ print(os.environ.get("KERAS_BACKEND"))
         (["-m"], "python -m package_with_nmt", False),
         (["/bin/nmt-train"], "python /bin/nmt-train", True),
         (["program.py"], "python program.py", False),
+        (["nmt-demo.py"], "python nmt-demo.py", False),
         ([], "python", False),
     ],
 )

@@ -11,6 +11,7 @@ from nmt.text.case import (
     apply_case,
     copy_first_capital,
     copy_unusual_case,
+    lower_first_capital,
     recognize_case,
     to_sentence_case,
 )
@@ -121,6 +122,35 @@ def test_a_first_capital_is_copied(source: str, translation: str, expected: str)
     assert copy_first_capital(source, translation) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("y luego", "And then", "and then"),
+        ("«y luego»", "“And then”", "“and then”"),
+        ("no es", "It's not", "it's not"),
+        ("然后", "And then", "and then"),
+        ("Y luego", "And then", "And then"),
+        ("yo creo", "I think", "I think"),
+        ("que voy", "I’m going", "I’m going"),
+        ("que rosa", "Rosa and", "Rosa and"),  # a name
+        ("el señor", "Don and", "Don and"),  # an honorific
+        ("que And viene", "And comes", "And comes"),  # a name of the source
+        ("que llueve", "Zorbax and", "Zorbax and"),  # no common word
+        ("la nasa", "NASA and", "NASA and"),
+        ("que camisa", "It-shirt", "It-shirt"),
+        (f"{SLOT} y", f"{SLOT} And", f"{SLOT} And"),
+        ("3 y", "3 And", "3 And"),
+        ("", "And", "And"),
+        ("y", "", ""),
+    ],
+)
+def test_inside_of_a_sentence_a_common_word_has_no_capital(
+    source: str, translation: str, expected: str
+) -> None:
+    common = {"and", "it", "i", "don", "rosa", "nasa"}
+    assert lower_first_capital(source, translation, common.__contains__) == expected
+
+
 @given(TEXTS, TEXTS)
 def test_no_text_is_refused_and_slots_stay(text: str, translation: str) -> None:
     for case in (recognize_case(text), *LetterCase):
@@ -133,6 +163,8 @@ def test_no_text_is_refused_and_slots_stay(text: str, translation: str) -> None:
     capital = copy_first_capital(text, translation)
     assert len(capital) == len(translation)
     assert sum(map(str.__ne__, capital, translation)) <= 1
+    lower = lower_first_capital(text, translation, lambda word: True)
+    assert lower.casefold() == translation.casefold()
 
 
 @given(TEXTS)

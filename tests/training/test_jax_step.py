@@ -13,12 +13,12 @@ import keras
 import numpy as np
 import pytest
 from conftest import tiny_overrides
+from sample_configs import configured
 
 from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.ragged import RaggedIds
 from nmt.runs.building import build_model, set_seed
-from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
 from nmt.training.defaults import resolve_config
 from nmt.training.train_step import TrainStep
@@ -35,7 +35,7 @@ OVERRIDES = [
 
 def make(*overrides: str) -> TrainStep:
     plain = ("model=tiny", "training.jit_compile=off")
-    config = resolve_config(compose_config([*plain, *overrides]), pairs=60)
+    config = resolve_config(configured(*plain, *overrides), pairs=60)
     set_seed(7)
     model = build_model(config, 40, precision=config.training.precision)
     return make_step(model, config.training, seed=5)

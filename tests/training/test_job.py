@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from rich.console import Console
+from tensorboard.backend.event_processing import plugin_event_accumulator
 
 import nmt
 from nmt import Translator
@@ -151,6 +152,8 @@ def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
     assert again.path == first.path
     assert steps(again) == [1, 2, 3, 4, 5, 6]
     assert again.folder.config.training.max_steps == 6
+    events = plugin_event_accumulator.EventAccumulator(str(again.folder.logs)).Reload()
+    assert [event.step for event in events.Tensors("configuration")] == [0, 4]
     assert again.folder.config.training.resume is None
     shown = io.StringIO()
     console = Console(file=shown, width=200)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_attention import KINDS
+from tensorboard import plugin_util
 from tensorboard.backend.event_processing import plugin_event_accumulator
 from tensorboard.util import tensor_util
 
@@ -67,9 +72,25 @@ def test_samples_are_tables_of_source_reference_and_output(
     written = (tiny_run / "samples" / "step_00000012.tsv").read_text(encoding="utf-8").splitlines()
     assert len(text.splitlines()) - 2 == len(written) - 1 == 16
     for row, line in zip(text.splitlines()[2:], written[1:], strict=True):
-        assert [cell.strip() for cell in row.strip("|").split(" | ")] == [
-            cell.strip().replace("|", "\\|") for cell in line.split("\t")
+        assert [html.unescape(cell.strip()) for cell in row.strip("|").split(" | ")] == [
+            cell.strip() for cell in line.split("\t")
         ]
+
+
+def test_tensorboard_shows_samples_as_they_are(tmp_path: Path) -> None:
+    texts = ["__init__ *runs*", r"C:\*.txt", r"C:\|x", "a <br> b", "`x` &amp; y", "![a](b.png)"]
+    journal = RunJournal(RunFolder(tmp_path))
+    samples = [(Pair(source, target), "a_b_") for source, target in pairwise(texts)]
+    journal.show_in_tensorboard(
+        5, DevEvaluation(nll=1.0, scores=[], outputs=[], samples=samples, probes=[], draw=False)
+    )
+    journal.close()
+    reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
+    markdown = tensor_util.make_ndarray(reader.Tensors("samples")[0].tensor_proto).item()
+    cells = re.findall("<td>(.*?)</td>", plugin_util.markdown_to_safe_html(markdown))
+    assert list(map(html.unescape, cells)) == [
+        cell for source, target in pairwise(texts) for cell in (source, target, "a_b_")
+    ]
 
 
 def test_samples_with_tabs_and_line_breaks_stay_one_row(tmp_path: Path) -> None:
@@ -165,6 +186,21 @@ def test_configuration_signature_and_hparams_are_shown(
     signature = tensor_util.make_ndarray(events.Tensors("signature/BLEU")[0].tensor_proto).item()
     assert b"tok:13a" in signature
     assert "_hparams_/session_start_info" in events.Tags()["tensors"]
+
+
+def test_a_resumed_run_shows_its_configuration_again(tiny_run: Path, tmp_path: Path) -> None:
+    config = RunFolder.open(tiny_run).config
+    for max_steps, resumed_at in ((30, None), (80, 30)):
+        journal = RunJournal(RunFolder(tmp_path), resumed_at)
+        changed = replace(config, training=replace(config.training, max_steps=max_steps))
+        journal.log_configuration(changed, "2 layers", resumed_at or 0)
+        journal.close()
+    reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
+    assert steps(reader, "configuration") == steps(reader, "summary") == [0, 30]
+    for event, max_steps in zip(reader.Tensors("configuration"), (30, 80), strict=True):
+        shown = tensor_util.make_ndarray(event.tensor_proto).item().decode()
+        assert f"max_steps: {max_steps}\n" in shown
+    assert steps(reader, "_hparams_/session_start_info") == [0]
 
 
 def test_the_model_that_is_kept_translates(tiny_run: Path) -> None:

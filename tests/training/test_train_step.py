@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 import pytest
+from sample_configs import configured
 
 from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus
@@ -23,7 +24,6 @@ from nmt.data.ragged import RaggedIds
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.runs.building import build_model
-from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
 from nmt.training.defaults import resolve_config
 from nmt.training.optimizer import EMA_WARMUP
@@ -72,7 +72,7 @@ def fresh(*overrides: str) -> tuple[Model, TrainStep]:
     """
     plain = ("model=tiny", "training.clip_norm=null", "training.label_smoothing=0")
     plain += ("training.ema_decay=null", "training.jit_compile=off", "training.parallel_parts=1")
-    config = resolve_config(compose_config([*plain, *overrides]), pairs=40)
+    config = resolve_config(configured(*plain, *overrides), pairs=40)
     keras.utils.set_random_seed(7)
     model = build_model(config, VOCABULARY, precision=config.training.precision)
     return model, make_step(model, config.training, seed=1)
@@ -176,7 +176,7 @@ def test_micro_batches_and_parts_make_the_update_of_the_whole_batch(
 def test_parts_are_as_many_as_divide_the_rows(
     parts: int, rows: int, accumulate: int, expected: int
 ) -> None:
-    training = compose_config(["model=tiny"]).training
+    training = configured("model=tiny").training
     config = replace(training, parallel_parts=parts, accumulate=accumulate)
     assert count_parallel_parts(config, rows) == expected
 

@@ -40,6 +40,7 @@ from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.evaluation import translate_with_progress
 from nmt.inference.quality import QUALITY_FILE
+from nmt.inference.segments import SegmentedText
 from nmt.inference.significance import (
     RATE,
     Exchanges,
@@ -51,6 +52,7 @@ from nmt.inference.significance import (
     count_statistics,
 )
 from nmt.startup.quiet import quiet_start
+from nmt.text.case import LetterCase, apply_case
 from nmt.text.noise import SOURCE_CHANGES
 
 _SEED = 1  # of noise
@@ -196,11 +198,28 @@ def _measure_run(
                 for text, sentence in zip(inputs, sentences, strict=True)
             ]
             outputs = translate_with_progress(translator, sources, console, **search)
+            references = data.references
+            if kind == "case":
+                references = _apply_cases(references, translator.segmenter.segment_all(sources))
             result.noise[_NOISE_NAMES[kind]] = count_statistics(
-                outputs, data.references, language=data.languages[1], names=(METRIC,)
+                outputs, references, language=data.languages[1], names=(METRIC,)
             )[METRIC]
     with quiet_start():
         result.silent_heads = list_silent(measure_heads(system.model.load_model()))
+
+
+def _apply_cases(references: Sequence[str], sources: Sequence[SegmentedText]) -> list[str]:
+    """Return references in the letter case of their sources, as translations are written."""
+    return [
+        apply_case(reference, _find_case(source))
+        for reference, source in zip(references, sources, strict=True)
+    ]
+
+
+def _find_case(source: SegmentedText) -> LetterCase:
+    """Return the letter case of the longest segment of a text."""
+    longest = max(source.segments, key=lambda segment: len(segment.text), default=None)
+    return LetterCase.ORDINARY if longest is None else longest.case
 
 
 def _measure_coverage(

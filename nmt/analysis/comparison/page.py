@@ -126,24 +126,7 @@ def render_listing(listing: Listing, section_title: str = "") -> str:
     heading = "" if listing.title == section_title else f"<h3>{title}</h3>\n"
     if not listing.rows:
         return f"{heading}<p>{html.escape(listing.note)}</p>\n"
-    numbers = ["number" if is_number else "" for is_number in listing.are_numbers()]
-
-    def cell(text: str, column: int, scope: str = "") -> str:
-        tag = "th" if scope else "td"
-        attributes = f' scope="{scope}"' if scope else ""
-        attributes += f' class="{numbers[column]}"' if numbers[column] else ""
-        return f'<{tag}{attributes} dir="auto">{html.escape(text)}</{tag}>'
-
-    header = "".join(cell(text, column, "col") for column, text in enumerate(listing.header))
-    rows = "\n".join(
-        "<tr>"
-        + "".join(cell(text, column, "" if column else "row") for column, text in enumerate(row))
-        + "</tr>"
-        for row in listing.rows
-    )
-    caption = f"<caption>{html.escape(listing.note)}</caption>\n" if listing.note else ""
-    table = f"<table>\n{caption}<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n"
-    return f"{heading}{scrollable(f'{table}</table>', listing.title)}"
+    return f"{heading}{scrollable(listing.as_html(), listing.title)}"
 
 
 def _render_example(example: Example, names: Sequence[str]) -> str:

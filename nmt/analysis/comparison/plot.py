@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -103,17 +103,13 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
     The sum of squared shifts is minimal: with the gaps subtracted, positions may not decrease, and
     neighbours that would are pooled (Ayer et al. 1955).
     """
-    order = sorted(range(len(positions)), key=lambda i: positions[i])
-    gap = min(gap, 1 / max(len(positions) - 1, 1))
-    pools: list[list[float]] = []
-    for rank, i in enumerate(order):
-        pools.append([positions[i] - rank * gap])
-        while len(pools) > 1 and statistics.mean(pools[-2]) >= statistics.mean(pools[-1]):
-            last = pools.pop()
-            pools[-1] += last
-    levels = [statistics.mean(pool) for pool in pools for _ in pool]
-    highest = 1 - gap * (len(positions) - 1)
-    shifted = [0.0] * len(positions)
-    for rank, i in enumerate(order):
-        shifted[i] = min(max(levels[rank], 0.0), highest) + rank * gap
-    return shifted
+    from scipy.optimize import isotonic_regression  # slow to import
+
+    order = np.argsort(positions, kind="stable")
+    steps = len(positions) - 1
+    gap = min(gap, 1 / max(steps, 1))
+    offsets = gap * np.arange(len(positions))
+    levels = isotonic_regression(np.take(positions, order) - offsets).x
+    shifted = np.empty(len(positions))
+    shifted[order] = np.clip(levels, 0, 1 - gap * steps) + offsets
+    return shifted.tolist()

@@ -13,14 +13,16 @@ from rich.console import Console
 
 from nmt.analysis.comparison.runs import find_runs, name_runs
 from nmt.analysis.comparison.stored import UNIT, is_current, read_evaluation
+from nmt.config import DataConfig
 from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
 from nmt.data.corpus import Corpus
-from nmt.data.evaluation_sets import read_parallel
+from nmt.data.evaluation_sets import find_target_language, read_parallel
 from nmt.data.language_check import find_languages
 from nmt.data.lines import split_lines
 from nmt.data.splitting import TEST, Pair, check_split
 from nmt.errors import UserError
 from nmt.inference.evaluation import name_search, translate_with_progress
+from nmt.inference.lines import decode_whole_lines
 from nmt.inference.text_files import check_encoding, check_readable, open_pipe
 from nmt.inference.translator import Translator
 from nmt.runs.averaging import extract_checkpoint, open_run
@@ -157,13 +159,17 @@ class DataReader:
             pairs = self._read_files()
             source, target = (code or UNKNOWN_LANGUAGE for code in find_languages(pairs))
             return EvaluationData(str(self._files[0]), pairs, (source, target), (), None)
-        languages = runs[0].config.data.languages
+        config = runs[0].config.data
         if self._files is not None:
             name = f"file_{self._files[0].stem}"
-            return EvaluationData(str(self._files[0]), self._read_files(), languages, (), name)
-        check_split(self._split, runs[0].config.data.tests)  # before seconds of reading
+            pairs = self._read_files()
+            languages = _find_languages(config, pairs)
+            return EvaluationData(str(self._files[0]), pairs, languages, (), name)
+        check_split(self._split, config.tests)  # before seconds of reading
         corpus = self.corpus(runs[0])
-        pairs = remove_contexts(corpus.scored_pairs(self._split))
+        scored = corpus.scored_pairs(self._split)
+        languages = _find_languages(config, scored)
+        pairs = remove_contexts(scored)
         if not pairs:
             raise UserError(
                 f"{runs[0].path} has no {self._split} split: give --split dev, or --source and "
@@ -199,6 +205,12 @@ class DataReader:
                 "compare both on the same files, with --source and --reference"
             )
         return [pair.source for pair in pairs]
+
+
+def _find_languages(config: DataConfig, pairs: Sequence[Pair]) -> tuple[str, str]:
+    """Return the BCP 47 tags of source and target: see `find_target_language`."""
+    target = find_target_language(config, [pair.source for pair in pairs])
+    return config.languages if target == config.languages[1] else config.languages[::-1]
 
 
 def fill_outputs(
@@ -245,12 +257,12 @@ def read_outputs(path: Path, count: int) -> list[str]:
     """Read a file of translations, one per line.
 
     Raises:
-        UserError: it is unreadable, or has another number of lines.
+        UserError: it is unreadable, or has another number of lines or one above 1 MiB.
     """
     check_readable(path)
     check_encoding(path)
     with open_pipe(path) as file:
-        lines = [line.decode("utf-8").rstrip("\r\n") for line in split_lines(file)]
+        lines = list(decode_whole_lines(split_lines(file), str(path)))
     if len(lines) != count:
         raise UserError(
             f"{path} has {len(lines):,} lines for {count:,} sentences: line n must translate "

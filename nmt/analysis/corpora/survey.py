@@ -15,7 +15,7 @@ from nmt.data.encodings import UTF_8, find_mark
 from nmt.data.filtering import read_head
 from nmt.data.language_check import find_languages, sample_sides
 from nmt.data.languages import describe_language
-from nmt.data.opening import find_format, matching_files, open_unpacked
+from nmt.data.opening import find_suffix, matching_files, open_unpacked
 from nmt.data.reading import read_rows
 from nmt.data.table_files import PARQUET
 
@@ -67,7 +67,7 @@ def survey_sources(
 
 def _find_encoding(path: Path) -> str:
     """Return the encoding of a file of text; empty for a format that names it itself."""
-    suffix = find_format(path)
+    suffix = find_suffix(path)
     if suffix == PARQUET or is_bilingual(suffix):
         return ""
     with open_unpacked(path, "file") as file:

@@ -12,6 +12,7 @@ import numpy as np
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
 from nmt.errors import UserError, attach_filename
+from nmt.text.spans import SLOTS
 
 CONFIG_FILE = "projector_config.pbtxt"  # the name that the projector expects beside event files
 FOLDER = "embeddings"  # its paths must lie below the configuration's folder
@@ -116,9 +117,11 @@ def make_visible(piece: str) -> str:
 
 
 def _name_kind(token: int, piece: str) -> str:
-    """Return the kind of a token: special, begin or inside of a word, punctuation, or byte."""
+    """Return the kind of a token: special, slot, byte, punctuation, begin or inside of a word."""
     if token in _SPECIAL:
         return _SPECIAL[token]
+    if piece in SLOTS:
+        return "slot"
     if piece.startswith("<0x") and piece.endswith(">"):
         return "byte"
     bare = piece.removeprefix("##").removeprefix("▁")

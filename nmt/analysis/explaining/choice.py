@@ -9,18 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.analysis.explaining.contributions import make_contributions
+from nmt.analysis.explaining.contributions import contribute, make_contributions
 from nmt.analysis.explaining.forced import ForcedScorer
 from nmt.analysis.explaining.occlusion import Continuation, contrast, occlude
 from nmt.analysis.explaining.words import (
     TokenWord,
+    add_bos,
     find_rivals,
     find_tag,
     forbid,
+    group_text,
     group_tokens,
     separate,
 )
-from nmt.data.tokenizer import BOS, EOS, Tokenizer
+from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.segments import Segment, show_spans
 from nmt.inference.word_links import find_source_words
@@ -100,8 +102,7 @@ class ChoiceExplainer:
         if others:
             rejected = tuple(others[0][begin:])
         elif ids:
-            shown = " ".join(each.text for each in group_tokens(target, ids))
-            place = TokenWord(shown, begin, len(word))
+            place = TokenWord(group_text(target, ids), begin, len(word))
             rejected = find_rivals(score, target, word, [place])[0]
         if not ids or not rejected or ids == rejected:
             raise UserError("the word and the other one must differ, and not be empty")
@@ -109,7 +110,9 @@ class ChoiceExplainer:
         following = int(forbid(score([word])[0], rejected[len(ids) : len(ids) + 1]).argmax())
         pair = separate(score, before, ids, following, rejected)
         spans, columns = find_source_words(prefix, self._tokenizer)
-        before_words = self._group_prefix(prefix, before)
+        words = group_tokens(target, before)
+        shown = [each._replace(text=_show(prefix, each.text)) for each in words]
+        before_words = add_bos(shown, "BOS")
         effects = occlude(
             self._scorer.score_pieces,
             source,
@@ -119,39 +122,23 @@ class ChoiceExplainer:
             kept=find_tag(self._tokenizer, self._tags, source.tolist()),
         )
         contrasts = contrast(*effects)
-        shares = self._contribute(source, word, begin)
-        shown = " ".join(each.text for each in group_tokens(target, rejected))
+        shares = contribute(self._measure, source, word)
+        source_shares, prefix_shares = shares.source[begin:].mean(0), shares.prefix[begin:].mean(0)
         return ChoiceExplanation(
             log_prob=float(effects[0].log_probs.sum()),
-            other=show_spans(apply_case(shown, prefix.case), prefix.target_spans),
+            other=_show(prefix, group_text(target, rejected)),
             other_log_prob=float(effects[1].log_probs.sum()),
-            source=_list_source(prefix, spans, columns, shares[0], contrasts.source),
-            prefix=_list_prefix(before_words, shares[1], contrasts.prefix),
+            source=_list_source(prefix, spans, columns, source_shares, contrasts.source),
+            prefix=_list_prefix(before_words, prefix_shares, contrasts.prefix),
             source_contrast=contrasts.all_source,
             prefix_contrast=contrasts.all_prefix,
             support=float(effects[0].all_source.sum()),
         )
 
-    def _contribute(
-        self, source: np.ndarray, tokens: list[int], begin: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the contributions to the tokens from ``begin``: of the source [S], the prefix."""
-        if self._measure is None:
-            return np.full(len(source), math.nan), np.full(len(tokens), math.nan)
-        [shares] = self._measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
-        return shares.source[begin:].mean(0), shares.prefix[begin:].mean(0)
 
-    def _group_prefix(self, segment: Segment, before: tuple[int, ...]) -> list[TokenWord]:
-        """Return BOS and the words of a prefix, by the tokens that the decoder reads."""
-        words = group_tokens(self._tokenizer.target, before)
-        return [TokenWord("BOS", 0, 1)] + [
-            TokenWord(
-                show_spans(apply_case(word.text, segment.case), segment.target_spans),
-                word.begin + 1,
-                word.end + 1,
-            )
-            for word in words
-        ]
+def _show(segment: Segment, text: str) -> str:
+    """Return a part of the translation as the user sees it."""
+    return show_spans(apply_case(text, segment.case), segment.target_spans)
 
 
 def _list_source_tokens(columns: np.ndarray) -> list[list[int]]:

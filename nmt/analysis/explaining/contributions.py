@@ -21,12 +21,12 @@ from nmt.analysis.explaining.decomposition import (
     run_feed_forward,
 )
 from nmt.analysis.explaining.forced import pad_length, pad_rows
-from nmt.data.tokenizer import PAD
+from nmt.data.tokenizer import BOS
 from nmt.errors import UserError
 from nmt.inference.compiled import compile_with_weights
 from nmt.model.contract import Model
-from nmt.model.positions import list_distances
-from nmt.model.transformer import Transformer, make_masks
+from nmt.model.encoder_decoder import find_segments
+from nmt.model.transformer import Transformer, distance_bias, make_masks
 
 Tensor = Any
 
@@ -107,6 +107,18 @@ def make_contributions(model: Model) -> Callable[..., list[Contributions]]:
     return measure
 
 
+def contribute(
+    measure: Callable[..., list[Contributions]] | None, source: np.ndarray, tokens: Sequence[int]
+) -> Contributions:
+    """Return the contributions of a source with EOS to a translation; NaN without ``measure``."""
+    if measure is None:
+        of_source = np.full((len(tokens), len(source)), np.nan)
+        of_prefix = np.full((len(tokens), len(tokens)), np.nan)
+        return Contributions(of_source, of_prefix, LayerView(*[np.empty((0, len(tokens)))] * 4))
+    [contributions] = measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
+    return contributions
+
+
 def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Run the model, and follow its tokens through the layers.
 
@@ -119,10 +131,10 @@ def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> tuple[Te
         (the contributions of all tokens to the last layer's states, float32 [B, T, S + T]; the
         states [B, T, D] after each decoder layer).
     """
-    segments = (ops.cast(ops.not_equal(ids, PAD), "int32") for ids in (source, target))
+    segments = map(find_segments, (source, target))
     mask, target_mask, memory_mask = make_masks(*segments, as_segments=False)
     x = model.embed(source, None, None)
-    bias = _bias(model.encoder_bias, x)
+    bias = distance_bias(model.encoder_bias, x)
     mixing = ops.eye(ops.shape(source)[1])[None]
     for block in model.encoder_blocks:
         sublayer = decompose_encoder(block, x, mask, bias)
@@ -130,7 +142,7 @@ def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> tuple[Te
         x = run_feed_forward(block, sublayer.output)
     memory = x if model.encoder_norm is None else model.encoder_norm(x)
     x = model.embed(target, None, None)
-    bias = _bias(model.decoder_bias, x)
+    bias = distance_bias(model.decoder_bias, x)
     length = ops.shape(source)[1]
     prefix_shares = ops.eye(ops.shape(target)[1])[None]  # [B, T, T]
     source_shares = ops.zeros_like(prefix_shares[:, :, :1]) * ops.zeros((1, 1, length))  # [B, T, S]
@@ -144,11 +156,6 @@ def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> tuple[Te
         x = run_feed_forward(block, sublayer.output)
         states.append(x)
     return ops.concatenate([source_shares, prefix_shares], axis=-1), states
-
-
-def _bias(bias: Any, x: Tensor) -> Tensor | None:
-    length = ops.shape(x)[1]
-    return None if bias is None else bias(list_distances(length, length))
 
 
 def _read_states(model: Transformer, states: Sequence[Tensor], written: Tensor) -> tuple[Any, ...]:

@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt.analysis.explaining.contributions import Contributions, make_contributions
+from nmt.analysis.explaining.contributions import Contributions, contribute, make_contributions
 from nmt.analysis.explaining.departure import Departure, find_departure
 from nmt.analysis.explaining.forced import ForcedScorer
 from nmt.analysis.explaining.occlusion import Continuation, Effects, contrast, occlude
 from nmt.analysis.explaining.words import (
     TokenWord,
+    add_bos,
     choose_word,
     encode_other,
     find_rivals,
     find_tag,
+    group_text,
     group_tokens,
     separate,
 )
@@ -163,18 +165,19 @@ def explain(
     begins = [tokens[: word.begin] for word in chosen for _ in ("word", "other")]
     continuations = list(map(Continuation, begins, chain.from_iterable(pairs)))
     source_words = _group_source(translator, segment, source)
+    read_words = add_bos(words, "".join(tokenizer.pieces([BOS])))
     tag = find_tag(translator.tokenizer, translator.segmenter.tags, source.tolist())
     effects = occlude(
         scorer.score_pieces,
         source,
         [range(word.begin, word.end) for word in source_words],
-        [range(1), *(range(word.begin + 1, word.end + 1) for word in words)],
+        [range(word.begin, word.end) for word in read_words],
         continuations,
         kept=tag,
     )
     contributions, reason = _measure_contributions(engine, source, tokens)
     spans, tag_words = segment.target_spans, sum(word.end <= len(tag) for word in source_words)
-    view = _View(tokenizer, spans, source_words, tag_words, tokens, words, contributions)
+    view = _View(tokenizer, spans, source_words, tag_words, tokens, read_words, contributions)
     return Explanation(
         sentence,
         trace.texts[0],
@@ -195,14 +198,14 @@ def _choose_word(words: Sequence[TokenWord], why: str, spans: Sequence[str]) -> 
 
 def _measure_contributions(
     engine: KerasEngine, source: np.ndarray, tokens: tuple[int, ...]
-) -> tuple[Contributions | None, str]:
-    """Return the contributions to a translation and "", or None and the reason."""
+) -> tuple[Contributions, str]:
+    """Return the contributions to a translation, and why they are missing; "": they are not."""
+    measure, reason = None, ""
     try:
         measure = engine.cached(make_contributions)
     except UserError as error:
-        return None, str(error)
-    [contributions] = measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
-    return contributions, ""
+        reason = str(error)
+    return contribute(measure, source, tokens), reason
 
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]  # ids of a written and a rejected word
@@ -235,24 +238,17 @@ class _View:
     source_words: Sequence[TokenWord]
     tag_words: int
     tokens: tuple[int, ...]  # of the translation
-    words: Sequence[TokenWord]
-    contributions: Contributions | None
+    read_words: Sequence[TokenWord]  # BOS and the words of the translation: see `add_bos`
+    contributions: Contributions
 
     def explain_word(
         self, word: TokenWord, pair: Pair, written: Effects, other: Effects, trace: Trace
     ) -> WordExplanation:
         """Return the explanation of a word compared with another one."""
         rows = slice(word.begin, word.end)
-        source_shares = np.full(self.source_words[-1].end, math.nan)
-        prefix_shares = np.full(1 + word.end, math.nan)
-        if self.contributions is not None:
-            source_shares = self.contributions.source[rows].mean(0)
-            prefix_shares = self.contributions.prefix[rows].mean(0)
-        before = [TokenWord(self._show([BOS]), 0, 1)] + [
-            TokenWord(each.text, each.begin + 1, each.end + 1)
-            for each in self.words
-            if each.end <= word.begin
-        ]
+        source_shares = self.contributions.source[rows].mean(0)
+        prefix_shares = self.contributions.prefix[rows].mean(0)
+        before = [each for each in self.read_words if each.end <= word.begin + 1]
         # The later pieces of a word read its first ones.
         inside = [TokenWord(f"({word.text})", word.begin + 1, word.end)][
             : word.end > word.begin + 1
@@ -296,8 +292,6 @@ class _View:
         )
 
     def _read_layers(self, row: int) -> tuple[LayerReading, ...]:
-        if self.contributions is None:
-            return ()
         view = self.contributions.layers
         return tuple(
             LayerReading(
@@ -325,8 +319,3 @@ def _group_source(translator: Translator, segment: Segment, ids: np.ndarray) -> 
 def _share_all(contrast: float, contributions: np.ndarray, effect: float) -> Share:
     """Return the share of all words of a side."""
     return Share("all", contrast, float(contributions.sum()), float(effect))
-
-
-def group_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Return the text of some tokens, word by word."""
-    return " ".join(word.text for word in group_tokens(tokenizer, ids))

@@ -23,6 +23,7 @@ from nmt.analysis.explaining.terminal import (
     name_reasons,
     scale_contrasts,
 )
+from nmt.analysis.tables import Listing
 from nmt.analysis.traces.tree import draw_tree
 from nmt.text.scripts import find_direction
 from nmt.viewer.page import make_document, scrollable
@@ -91,7 +92,7 @@ def _tabulate(words: Sequence[WordExplanation]) -> str:
         )
         for word in words
     ]
-    return _table("Each word, and its rival", header, rows, numbers={2, 4, 5})
+    return _render_table("Each word, and its rival", header, rows)
 
 
 def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -> str:
@@ -153,29 +154,13 @@ def _layers(piece: str, layers: Sequence[LayerReading]) -> str:
         for number, layer in enumerate(layers, start=1)
     ]
     caption = f"What each decoder layer would write for {piece}"
-    return _table(caption, header, rows, numbers={2, 3, 4})
+    return _render_table(caption, header, rows)
 
 
-def _table(
-    caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]
-) -> str:
+def _render_table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return ""
-    kinds = [' class="number"' * (column in numbers) for column in range(len(header))]
-    head = "".join(
-        f'<th scope="col"{kind}>{escape(name)}</th>'
-        for name, kind in zip(header, kinds, strict=True)
-    )
-    lines = [
-        "".join(
-            f'<td dir="auto"{kind}>{escape(cell)}</td>'
-            for cell, kind in zip(row, kinds, strict=True)
-        )
-        for row in rows
-    ]
-    body = "".join(f"<tr>{line}</tr>\n" for line in lines)
-    table = f"<table>\n<caption>{escape(caption)}</caption>\n<tr>{head}</tr>\n{body}</table>"
-    return scrollable(table, caption)
+    return scrollable(Listing(caption, caption, header, rows).as_html(), caption)
 
 
 def _draw_beam(explanation: Explanation, word: WordExplanation) -> str:

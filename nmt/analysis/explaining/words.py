@@ -61,6 +61,17 @@ def group_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenWord]:
     ]
 
 
+def group_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Return the text of some tokens, word by word."""
+    return " ".join(word.text for word in group_tokens(tokenizer, ids))
+
+
+def add_bos(words: Sequence[TokenWord], text: str) -> list[TokenWord]:
+    """Return BOS, shown as ``text``, and the words: by the tokens that the decoder reads."""
+    shifted = (TokenWord(word.text, word.begin + 1, word.end + 1) for word in words)
+    return [TokenWord(text, 0, 1), *shifted]
+
+
 def _write(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Return the text of a word; special tokens are shown by their pieces."""
     text = tokenizer.decode([ids])[0].strip()

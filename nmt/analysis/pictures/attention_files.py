@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PAGE = ".html"
 
 
-def check_output(out: Path, sentences: Sequence[str]) -> None:
+def check_attention_output(out: Path, sentences: Sequence[str]) -> None:
     """Check before any work that `write_attention` can write these sentences to ``out``.
 
     Raises:
@@ -60,7 +60,7 @@ def write_attention(
         glossary: of the translations; None: they have none.
 
     Raises:
-        UserError: a sentence is too long for the model, or a file cannot be written.
+        UserError: a sentence is copied or too long for the model, or a file cannot be written.
     """
     attentions = [
         (sentence, _read_attention(translator, sentence, translation, glossary, number))
@@ -97,6 +97,11 @@ def _read_attention(
 ) -> Attention:
     attention = None
     if translation is not None:
+        if not translation.tokens:
+            raise UserError(
+                f"sentence {number} cannot be drawn: it is copied, not translated; give a sentence "
+                "with words to translate"
+            )
         attention = translator.attention(sentence, translation, glossary)
     if attention is None:
         raise UserError(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 from keras import ops
+from scipy.special import log_softmax
 
 from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
@@ -189,7 +190,8 @@ class _Prefixes:
     def add_position(self, algorithm: Any, progress: Any) -> None:
         """Add the prefixes that are one token longer, after one more position."""
         index = int(progress.index)
-        log_probs = _log_softmax(np.asarray(progress.state.logits)[0])  # [k, V]
+        logits = np.asarray(progress.state.logits)[0].astype(np.float64)  # [k, V]
+        log_probs = log_softmax(logits, axis=-1)
         log_probs_after = {}
         for tokens, row in zip(self._live, log_probs, strict=False):  # at first, one row is live
             if tokens is not None:
@@ -301,12 +303,6 @@ def _list_hypotheses(
 
 def _ids(row: np.ndarray) -> tuple[int, ...]:
     return tuple(map(int, row))
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    """[k, V] -> float64 [k, V]."""
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def _find_best(

@@ -12,6 +12,11 @@ from rich.tree import Tree
 from nmt.analysis.traces.trace import Node, Parting, Trace
 
 _BEST, _FINISHED, _PRUNED, _NOTE = "bold green", "", "dim", "bold yellow"
+_LEGEND = (
+    "After a token: its probability given the tokens before it. log p: of the whole prefix, in "
+    "nats. score: log p, which beam search divides by the length penalty; #1 is the best. Dim: "
+    "dropped prefixes. p: of the written token; 1., 2., …: the most probable tokens there."
+)
 
 
 def render(trace: Trace, parting: Parting | None) -> list[Tree | Table | Text]:
@@ -25,6 +30,8 @@ def render(trace: Trace, parting: Parting | None) -> list[Tree | Table | Text]:
         draw_tree(trace),
         Text(),
         tabulate_candidates(trace),
+        Text(),
+        Text(_LEGEND, "dim"),
         Text(),
     ]
     if trace.beam_size > 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from nmt.config import Config
+from nmt.config.data import LANGUAGE
 from nmt.data.paired import PairedTokenizer
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
 from nmt.errors import UserError
-from nmt.files import replace_folder
+from nmt.files import read_json, replace_folder
 from nmt.formats.marian.names import (
     ACTIVATIONS,
     BIAS,
@@ -104,7 +104,7 @@ def read_marian(folder: Path, languages: tuple[str, str] | None = None) -> Maria
     """
     if not folder.is_dir():
         raise UserError(f"folder {folder} does not exist")
-    stored = _read_json(folder / CONFIG)
+    stored = _read_object(folder / CONFIG)
     config = _translate_config(folder, stored, languages)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
     size = _read_size(folder, stored, "vocab_size")
@@ -125,9 +125,9 @@ def read_marian(folder: Path, languages: tuple[str, str] | None = None) -> Maria
     return Marian(config, tokenizer, weights)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -138,7 +138,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
-    ids = _read_json(path)
+    ids = _read_object(path)
     if not all(type(i) is int for i in ids.values()) or len(set(ids.values())) < len(ids):
         raise UserError(f"{path} is damaged: its ids are not distinct integers")
     return ids
@@ -211,7 +211,7 @@ def _translate_config(
         )
     model["activation"] = activation
     generation = folder / GENERATION
-    search = {**stored, **(_read_json(generation) if generation.is_file() else {})}
+    search = {**stored, **(_read_object(generation) if generation.is_file() else {})}
     beam, ngram = search.get("num_beams"), search.get("no_repeat_ngram_size")
     source, target = languages or _find_languages(folder)
     config = compose_config(
@@ -230,12 +230,14 @@ def _translate_config(
 
 
 def _find_languages(folder: Path) -> tuple[str, str]:
-    """Return the language tags that a folder names, or "und" (undetermined)."""
+    """Return the language tags that a folder names, or "und" (undetermined).
+
+    Folders for several languages name groups instead, such as ROMANCE or cat+oci+spa.
+    """
     path = folder / TOKENIZER_CONFIG
-    stored = _read_json(path) if path.is_file() else {}
-    source, target = (
-        str(stored.get(key) or "und").replace("_", "-") for key in ("source_lang", "target_lang")
-    )
+    stored = _read_object(path) if path.is_file() else {}
+    names = (str(stored.get(key, "")).replace("_", "-") for key in ("source_lang", "target_lang"))
+    source, target = (name if LANGUAGE.accepts(name) else "und" for name in names)
     return source, target
 
 

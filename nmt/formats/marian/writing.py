@@ -139,7 +139,7 @@ def _get_models(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
         return tokenizer.model, tokenizer.target.model
     if isinstance(tokenizer, PairedTokenizer):
         return tokenizer.models
-    raise UserError("MarianMT needs SentencePiece models: tokenizer=unigram or bpe")
+    raise UserError("MarianMT needs SentencePiece models: tokenizer=bpe or unigram")
 
 
 def _translate(weights: Mapping[str, np.ndarray], sizes: TransformerSizes, order: list[int]) -> Any:

@@ -9,6 +9,7 @@ import random
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fake_attention
@@ -33,6 +34,7 @@ from nmt.analysis.comparison.runs import (
     read_curve,
 )
 from nmt.analysis.comparison.sections import Example, Section
+from nmt.analysis.comparison.systems import DataReader, System
 from nmt.analysis.comparison.table import (
     describe_differences,
     format_score,
@@ -220,6 +222,7 @@ def test_places_are_apart_in_order_and_near(seed: int) -> None:
 
 def test_places_by_hand() -> None:
     assert spread([], 0.1) == []
+    assert spread([0.95], 0.1) == pytest.approx([0.95])
     assert spread([0.2, 0.9, 0.5], 0.1) == pytest.approx([0.2, 0.9, 0.5])
     assert spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
     assert spread([1.0, 1.0, 0.0], 0.1) == pytest.approx([0.9, 1.0, 0.0])
@@ -340,3 +343,19 @@ def test_texts_have_enough_contrast_in_both_schemes() -> None:
 
 def test_the_plot_is_a_png() -> None:
     assert render_comparison([summary()]).startswith(b"\x89PNG")
+
+
+def test_sentences_of_the_other_direction_have_its_languages(tmp_path: Path) -> None:
+    """They decide how outputs are scored and which words are told apart."""
+    config = configured(
+        *("experiment=both_directions", "data=files", "data.train=a.tsv"),
+        *("data.source_language=zh", "data.target_language=en"),
+        "data.sources.reversed.tag='<2zh>'",
+    )
+    run: Any = SimpleNamespace(config=config, path=tmp_path)
+    systems = [System("run", tmp_path, run, run)]
+    files = tmp_path / "source", tmp_path / "reference"
+    files[1].write_text("你好。\n", encoding="utf-8")
+    for source, languages in (("<2zh> Hello.", ("en", "zh")), ("<2en> 你好。", ("zh", "en"))):
+        files[0].write_text(f"{source}\n", encoding="utf-8")
+        assert DataReader("test", files, None, print).read(systems).languages == languages

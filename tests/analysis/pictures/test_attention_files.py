@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_attention import attention
 
-from nmt.analysis.pictures.attention_files import check_output, write_attention
+from nmt.analysis.pictures.attention_files import check_attention_output, write_attention
 from nmt.errors import UserError
 from nmt.inference.results import Attention, Translation
 
@@ -32,7 +32,7 @@ def draw(sentences: list[str], out: Path) -> list[Path]:
 
 def test_one_page_holds_all_sentences(tmp_path: Path) -> None:
     out = tmp_path / "new" / "page.HTML"
-    check_output(out, ["La casa.", "La roja."])
+    check_attention_output(out, ["La casa.", "La roja."])
     assert draw(["La casa.", "La roja."], out) == [out]
     page = out.read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
@@ -65,12 +65,16 @@ def test_what_cannot_be_drawn_is_said_before_any_work(
     name: str, sentences: list[str], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        check_output(Path(name), sentences)
+        check_attention_output(Path(name), sentences)
 
 
 def test_what_goes_wrong_later_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="sentence 2 cannot be drawn"):
         draw(["La casa.", "muy " * 50], tmp_path / "page.html")
+    copied = Translation("12", 0.0, 0.0, ())
+    translator: Any = FakeTranslator()
+    with pytest.raises(UserError, match="sentence 2 cannot be drawn: it is copied"):
+        list(write_attention(translator, ["La.", "12"], [TRANSLATION, copied], tmp_path / "a.html"))
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file cannot be created"):
         draw(["La casa."], tmp_path / "file" / "page.html")

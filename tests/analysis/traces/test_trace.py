@@ -191,6 +191,7 @@ def test_what_is_shown_names_every_end(traced: Callable[[str, int], Trace]) -> N
             set(range(1, len(trace.nodes))) - {node.parent for node in trace.nodes}
         )
         assert ("greedy and beam" in shown) == (beam_size > 1)
+        assert "After a token: its probability given the tokens before it." in shown
 
 
 @pytest.mark.parametrize(

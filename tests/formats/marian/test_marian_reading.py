@@ -95,6 +95,14 @@ def test_the_run_says_what_it_is(run: RunFolder) -> None:
     assert converted.config.data.languages == ("es-MX", "en-GB")
 
 
+@pytest.mark.parametrize("group", ["ROMANCE", "cat+oci+spa", None])
+def test_languages_of_a_folder_for_several_are_undetermined(
+    folder: Path, group: str | None
+) -> None:
+    change(folder / "tokenizer_config.json", target_lang=group)
+    assert read_marian(folder).config.data.languages == ("es", "und")
+
+
 def test_pieces_without_a_name_are_told_apart(folder: Path) -> None:
     names = {piece: i for piece, i in VOCABULARY.items() if i not in (7, 8)}
     names["<s>"] = 7
