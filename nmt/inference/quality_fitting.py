@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -257,7 +258,9 @@ def translate_and_score(
     translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None
 ) -> list[ScoredTranslation]:
     """Return the best translations of the pairs whose source is one segment."""
-    segmented = translator.segmenter.segment_all([pair.source for pair in pairs])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of texts that are too long, which are left out
+        segmented = translator.segmenter.segment_all([pair.source for pair in pairs])
     kept = [
         (text.segments[0], pair.target)
         for text, pair in zip(segmented, pairs, strict=True)

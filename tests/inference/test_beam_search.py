@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -52,15 +51,6 @@ def test_beam_finds_what_greedy_misses() -> None:
     assert sequences(hypotheses) == [[B, EOS], [A, EOS]]
     np.testing.assert_allclose(hypotheses.log_probs, [[math.log(0.36), math.log(0.24)]], rtol=1e-6)
     np.testing.assert_array_equal(hypotheses.scores, hypotheses.log_probs)
-
-
-def test_the_default_float_type_of_keras_is_of_no_account() -> None:
-    keras.config.set_floatx("float16")
-    try:
-        hypotheses = run_beam(TRAP, TRAP.state, [4], beam_size=2)
-    finally:
-        keras.config.set_floatx("float32")
-    assert sequences(hypotheses) == [[B, EOS], [A, EOS]]
 
 
 def test_an_ended_hypothesis_outlives_better_prefixes_that_come_to_nothing() -> None:

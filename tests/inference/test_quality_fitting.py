@@ -166,6 +166,15 @@ def test_translations_in_capitals_are_scored_by_references_in_capitals(parrot: T
     assert max(expected) > 50
 
 
+def test_texts_that_are_too_long_are_left_out_in_silence(
+    parrot: Translator, recwarn: pytest.WarningsRecorder
+) -> None:
+    source, target = known_pairs()[0]
+    too_long = Pair(" ".join([source.rstrip(".")] * 40), target)
+    assert len(translate_and_score(parrot, [*known_pairs()[:2], too_long], None)) == 2
+    assert not recwarn.list
+
+
 def test_the_same_pairs_and_seed_give_the_same_fit(
     parrot: Translator, model: QualityModel, lexicon: Lexicon, tmp_path: Path
 ) -> None:

@@ -247,7 +247,8 @@ def change(seed: int) -> Transformer:
 
 def without_padding(logits: Any) -> Any:
     """Forbid id 0, which as a target would be padding and hidden by masks."""
-    return ops.where(ops.arange(ops.shape(logits)[-1]) > 0, logits, IMPOSSIBLE)
+    ids = ops.arange(ops.shape(logits)[-1], dtype="int32")
+    return ops.where(ids > 0, logits, IMPOSSIBLE)
 
 
 def search(source: Any, limits: Any, beam_size: int, length: Any = LENGTH) -> Any:
@@ -328,6 +329,17 @@ def test_compiled_search_equals_eager_and_sees_new_weights(beam_size: int) -> No
     if keras.config.backend() == "tensorflow":  # one trace for all shapes
         narrower = fast(SOURCE[1:, :3], LIMITS[1:])
         np.testing.assert_array_equal(narrower.tokens[0], after.tokens[1])
+
+
+def test_the_default_float_type_of_keras_changes_no_search() -> None:
+    change(2)
+    expected = compiled_search(WIDTH)(SOURCE, LIMITS)
+    keras.config.set_floatx("float16")
+    try:
+        outputs = compiled_search.__wrapped__(WIDTH)(SOURCE, LIMITS)  # compiled anew
+    finally:
+        keras.config.set_floatx("float32")
+    np.testing.assert_array_equal(outputs.tokens, expected.tokens)
 
 
 def test_functions_of_several_models_are_compiled_without_warnings(
