@@ -52,7 +52,7 @@ class SizedLayer(keras.layers.Layer):
         if "seed" in config:
             return cls(**config)
         sizes, layer_config = cls.sizes_class.split_config(cls.default_sizes | config)
-        return cls(sizes, **layer_config)
+        return cls(sizes=sizes, **layer_config)
 
     def build_others(self, width: int) -> None:
         """Build the layers that are not built yet, with inputs [B, L, ``width``].
