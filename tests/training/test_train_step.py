@@ -523,7 +523,7 @@ def on_two_replicas(
         cpu = tf.config.list_physical_devices("CPU")[0]
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
-        sys.path.insert(0, sys.argv[2])
+        sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]  # and of sample_configs
         from test_train_step import check_invalid_updates, fresh, learn, wide_batches
         folder, overrides = Path(sys.argv[1]), sys.argv[3:]
         strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
