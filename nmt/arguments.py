@@ -33,12 +33,13 @@ class Parser(argparse.ArgumentParser):
         fail(UserError(f"{message}; see {self.prog} --help"))
 
 
-class _StoreOnce(argparse.Action):
+class StoreOnce(argparse.Action):
     """Stores a value, and refuses a second one."""
 
     def __call__(
         self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
     ) -> None:
+        """See `argparse.Action`."""
         first = getattr(namespace, self.dest)
         if first is not self.default:
             raise argparse.ArgumentError(self, f"takes one run, got {first} and {values}")
@@ -48,7 +49,7 @@ class _StoreOnce(argparse.Action):
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add ``--run``, the command's run folder."""
     parser.add_argument(
-        "--run", type=Path, default=Path("runs/latest"), action=_StoreOnce, help="(%(default)s)"
+        "--run", type=Path, default=Path("runs/latest"), action=StoreOnce, help="(%(default)s)"
     )
 
 

@@ -170,8 +170,8 @@ def replace_atomically(path: Path) -> Iterator[BinaryIO]:
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary folder that replaces ``folder``, or what it links to, in the end.
 
-    After an exception the temporary folder is removed, and ``folder`` is unchanged. Temporary
-    folders of killed writers are removed a day later.
+    After an exception the temporary folder is removed, and ``folder`` is unchanged. What a killed
+    writer of the same folder left is removed by a call that is made a day later.
 
     Raises:
         UserError: the temporary folder cannot be created.

@@ -76,11 +76,11 @@ def group_by_target_language(config: DataConfig, sources: Sequence[str]) -> dict
         sources: with tags and contexts; those of `list_reverse_tags` tell the other direction.
     """
     source_language, target_language = config.languages
-    tags, reverse_tags = list_tags(config), list_reverse_tags(config)
+    tags, reverse_tags = list_tags(config), {*list_reverse_tags(config)}
     groups: dict[str, list[int]] = {target_language: []}
     for index, source in enumerate(sources):
-        tag, _ = split_tag(remove_context(source, tags), tags)
-        language = source_language if tag.strip() in reverse_tags else target_language
+        first_word = remove_context(source, tags).split(maxsplit=1)[:1]
+        language = source_language if {*first_word} & reverse_tags else target_language
         groups.setdefault(language, []).append(index)
     return {language: indices for language, indices in groups.items() if indices} or groups
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import yaml
 
 from nmt.data.encodings import decode
+from nmt.data.languages import are_variants
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText, is_message_format, mark_plain, splice
@@ -146,7 +147,8 @@ def _drop_other_keys(strings: list[_String], language: str) -> list[_String]:
     That is one that all values are below, as in catalogues of Rails.
     """
     keys = [each.value for each in strings if each.is_locale]
-    return [each for each in strings if not each.is_locale or keys == [language]]
+    has_locale = len(keys) == 1 and are_variants(keys[0], language)
+    return [each for each in strings if not each.is_locale or has_locale]
 
 
 def _too_deep() -> UserError:

@@ -8,18 +8,16 @@ from typing import Any
 
 from markdown_it import helpers
 
-_REST = r"(?:(?!\{[{%])[^\s()<>])*"
-_ADDRESS = re.compile(rf"{_REST}(?:(?:\{{\{{[^{{}}\n]*\}}\}}|\{{%[^{{}}\n]*%\}}){_REST})+")
+_CODE = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^{}\n]*%\}")
 _ENDS_ADDRESS = re.compile(r"[\s()]")
 
 
 def _parse_address(text: str, begin: int, end: int) -> Any:
     """Return where an address ends; spaces and parentheses in code do not end it."""
-    match = _ADDRESS.match(text, begin, end)
-    if match is None:
-        return helpers.parseLinkDestination(text, begin, end)
-    address = _ENDS_ADDRESS.sub("_", match[0])
-    result = helpers.parseLinkDestination(address, 0, len(address))
+    line_end = text.find("\n", begin, end)
+    line = text[begin : end if line_end < 0 else line_end]
+    without_code = _CODE.sub(lambda code: _ENDS_ADDRESS.sub("_", code[0]), line)
+    result = helpers.parseLinkDestination(without_code, 0, len(without_code))
     result.pos += begin
     return result
 

@@ -120,7 +120,8 @@ class Segmenter:
         self.tags = tuple(tags)
         self.unit = unit
         self.language = language
-        self._target_language = target_language
+        # That of a tag may be another one.
+        self._target_language = UNKNOWN_LANGUAGE if tags else target_language
         self.context = context
         self._tokenizer = tokenizer
         self.words = words

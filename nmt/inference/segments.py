@@ -188,17 +188,21 @@ def link_parts(parts: Sequence[Segment], space: str, language: str) -> list[Segm
 
 
 def write_first_letter(segment: Segment, text: str, tokenizer: Tokenizer) -> str:
-    """Return a translation that begins with a capital or a small letter as its source does.
+    """Return a translation with the first letter that its place in a sentence asks for.
+
+    At the beginning of a sentence it has a capital if the source has one. Inside, a common word
+    has none.
 
     Args:
         segment: the source.
         text: the translation, or its first word.
         tokenizer: of the run. Words that are a single piece in lower case are common.
     """
-    glossary = segment.glossary
-    is_term = glossary and any(text.startswith(term.target) for term in glossary.terms)
-    if not segment.begins_lower or is_term:
+    if not segment.begins_lower:
         return copy_first_capital(segment.text, text)
+    terms = segment.glossary.terms if segment.glossary else ()
+    if any(re.match(rf"{re.escape(term.target)}(?!\w)", text) for term in terms):
+        return text
 
     def is_common(word: str) -> bool:
         [ids] = tokenizer.target.encode([word])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands
+from nmt.arguments import StoreOnce, Subcommands
 from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
@@ -33,7 +33,7 @@ def add(subcommands: Subcommands) -> None:
         help="a configuration instead of a run, as overrides of nmt.train: model=base "
         "tokenizer.vocabulary_size=32000 (used as it is, though a small corpus may give less)",
     )
-    parser.add_argument("--run", type=Path, help="(runs/latest)")
+    parser.add_argument("--run", type=Path, action=StoreOnce, help="(runs/latest)")
     parser.add_argument(
         "--batch",
         type=_batch,

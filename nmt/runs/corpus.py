@@ -99,7 +99,7 @@ def read_tests(
             if is_reversed or not config.context:
                 pairs = remove_contexts(pairs, list_tags(run_data))
             if is_reversed:
-                pairs = _turn(pairs, run_data)
+                pairs = _reverse_without_tags(pairs, run_data)
         else:
             pairs = read_test_pairs(path, f"data.tests.{name}", sides)
             if config.reverse:
@@ -187,22 +187,22 @@ def _reverse(pairs: Sequence[Pair]) -> list[Pair]:
     return [Pair(pair.target, pair.source) for pair in pairs]
 
 
-def _turn(pairs: Sequence[Pair], config: DataConfig) -> list[Pair]:
+def _reverse_without_tags(pairs: Sequence[Pair], config: DataConfig) -> list[Pair]:
     """Return pairs of a run in the opposite of its first direction, without tags.
 
-    Pairs that the run has in that direction already are not turned.
+    Pairs that the run has in that direction already are not reversed.
 
     Args:
         pairs: as the run has them, without contexts.
         config: the ``data`` group of the run.
     """
     tags, reverse_tags = list_tags(config), list_reverse_tags(config)
-    turned = []
+    result = []
     for pair in pairs:
         tag, source = split_tag(pair.source, tags)
-        is_turned = tag.strip() in reverse_tags
-        turned.append(Pair(source, pair.target) if is_turned else Pair(pair.target, source))
-    return turned
+        is_reversed = tag.strip() in reverse_tags
+        result.append(Pair(source, pair.target) if is_reversed else Pair(pair.target, source))
+    return result
 
 
 def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:

@@ -18,6 +18,7 @@ _BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{ANY_SLOT}(?:(?!{ANY_SLOT})[\W\d_]|\Z)
 _FIRST_WORD = re.compile(
     rf"(?:(?!{ANY_SLOT})[\W_])*(?P<word>(?P<stem>[^\W\d_]+)(?:['’][^\W\d_]+)*)(?![\w'’-])"
 )
+_ALSO_SMALL = frozenset(("I", "May", "March", "August"))  # English words; in lower case, others
 _MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
@@ -140,13 +141,13 @@ def copy_first_capital(source: str, translation: str) -> str:
 def lower_first_capital(source: str, translation: str, is_common: Callable[[str], bool]) -> str:
     """Return a translation without a capital at its beginning if its source has none there.
 
-    Only common words lose it. Names, honorifics, the English *I* and words that have a capital in
-    the source keep it.
+    Only common words lose it. Names, honorifics, words that have a capital in the source, and those
+    that English writes with one (*I*, *May*) keep it.
 
     Args:
         source: a part of a sentence that does not begin it.
         translation: of the part.
-        is_common: whether a word in lower case is common in the language of the translation.
+        is_common: whether a word in lower case is a common one.
     """
     first, begin = _WORD.search(source), _FIRST_WORD.match(translation)
     if first is None or begin is None or first[0][0].isupper():
@@ -155,8 +156,8 @@ def lower_first_capital(source: str, translation: str, is_common: Callable[[str]
     lower = stem[0].lower() + stem[1:]
     has_other_capitals = lower != stem.lower()
     may_be_name = is_name(word) or is_name_inside_sentence(word) or is_honorific(word)
-    is_in_source = stem in _WORD.findall(source)
-    if stem == "I" or has_other_capitals or may_be_name or is_in_source or not is_common(lower):
+    is_exception = stem in {*_ALSO_SMALL, *_WORD.findall(source)}
+    if is_exception or has_other_capitals or may_be_name or not is_common(lower):
         return translation
     return translation[: begin.start("stem")] + lower + translation[begin.end("stem") :]
 

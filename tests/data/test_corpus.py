@@ -385,7 +385,8 @@ def test_tags_tell_the_target_language() -> None:
     both = configure({"pairs": pairs, "back": back}, source_language="zh", context=1)
     sources = ["<2zh> Hello.", "<2en> 你好。", "你好。", f"<2zh> One. {CONTEXT_MARK} Two."]
     sources.append(f"<2zh> One. {CONTEXT_MARK} <2zh> Two.")
-    assert group_by_target_language(both, sources) == {"en": [1, 2], "zh": [0, 3, 4]}
+    sources += [" <2zh>\tHello.", "<2zh>Hello.", ""]  # as files may have them
+    assert group_by_target_language(both, sources) == {"en": [1, 2, 6, 7], "zh": [0, 3, 4, 5]}
     assert find_target_language(both, sources) == "en"
     assert find_target_language(both, sources[:1]) == "zh"
     assert find_target_language(replace(both, reverse=True), sources[:1]) == "en"

@@ -196,6 +196,7 @@ RAILS = "# es: Textos\n{}: &todos # nota\n  hola: Hola\n  es: es\n"
         ("'es'", ("es", "en"), "'en'"),
         ("no", ("no", "en"), "en"),
         ("en", ("en", "no"), '"no"'),  # which is false without quotes
+        ("es-MX", ("es", "en"), "en"),
         ("es", ("es", "und"), "es"),
         ("es", ("fr", "en"), "es"),
     ],

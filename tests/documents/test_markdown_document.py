@@ -577,6 +577,7 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         ("[a]({{ site.url }}/b/ 'c') d", "x y", [(2, 3)], "x [y]({{ site.url }}/b/ 'c')"),
         ("[a]({% link _a/b.md %}#c) d", "x y", [(2, 3)], "x [y]({% link _a/b.md %}#c)"),
         ("[a](/b/{{ c(d }}) d", "x y", [(2, 3)], "x [y](/b/{{ c(d }})"),
+        ("[a]({{u}}/b_(c)) d", "x y", [(2, 3)], "x [y]({{u}}/b_(c))"),
         ("[a]({{< ref 'b' >}}) d", "x y", [(2, 3)], "x [y]({{< ref 'b' >}})"),
         ("[a] d\n\n[a]: {{ b }}/c", "a d", [(0, 1)], "[a] d\n\n[a]: {{ b }}/c"),
         ("[a]({{ b) d", "[x]({{ b) y", [], "[x]({{ b) y"),  # no code

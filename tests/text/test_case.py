@@ -132,6 +132,7 @@ def test_a_first_capital_is_copied(source: str, translation: str, expected: str)
         ("Y luego", "And then", "And then"),
         ("yo creo", "I think", "I think"),
         ("que voy", "I’m going", "I’m going"),
+        ("mayo y", "May and", "May and"),  # a month
         ("que rosa", "Rosa and", "Rosa and"),  # a name
         ("el señor", "Don and", "Don and"),  # an honorific
         ("que And viene", "And comes", "And comes"),  # a name of the source
@@ -147,7 +148,7 @@ def test_a_first_capital_is_copied(source: str, translation: str, expected: str)
 def test_inside_of_a_sentence_a_common_word_has_no_capital(
     source: str, translation: str, expected: str
 ) -> None:
-    common = {"and", "it", "i", "don", "rosa", "nasa"}
+    common = {"and", "it", "i", "don", "may", "rosa", "nasa"}
     assert lower_first_capital(source, translation, common.__contains__) == expected
 
 
