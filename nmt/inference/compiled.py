@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -37,10 +38,12 @@ def compile_with_weights(
             tf.TensorSpec([None] * rank, dtype)
             for rank, dtype in zip((*ranks, *[0] * floats), dtypes, strict=True)
         ]
-        trace = cache(partial(trace_function, function, *signature))
+        trace, lock = cache(partial(trace_function, function, *signature)), threading.Lock()
 
         def run(*arrays: Any) -> Any:
-            outputs = trace()(*map(tf.constant, arrays, dtypes))
+            with lock:  # of several threads, one traces
+                traced = trace()
+            outputs = traced(*map(tf.constant, arrays, dtypes))
             return keras.tree.map_structure(lambda tensor: tensor.numpy(), outputs)
 
         return run

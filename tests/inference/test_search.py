@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Barrier
 from typing import Any
 
 import keras
@@ -351,6 +354,27 @@ def test_functions_of_several_models_are_compiled_without_warnings(
     with caplog.at_level("WARNING", "tensorflow"):
         assert [add(number)([1])[0] for number in range(6)] == [1, 2, 3, 4, 5, 6]
     assert "retracing" not in caplog.text
+
+
+def test_several_threads_trace_a_function_once() -> None:
+    threads = 4
+    begin = Barrier(threads)
+    traces = []
+
+    def add(ids: Any) -> Any:
+        traces.append(ids)
+        time.sleep(0.1)  # in which the other threads call it
+        return ids + 1
+
+    fast = compile_with_weights(tiny(), add, (1,))
+
+    def call(number: int) -> int:
+        begin.wait()
+        return int(fast([number])[0])
+
+    with ThreadPoolExecutor(threads) as pool:
+        assert list(pool.map(call, range(threads))) == [1, 2, 3, 4]
+    assert len(traces) == 1
 
 
 def test_any_function_of_the_model_is_compiled_for_any_shape() -> None:
