@@ -105,7 +105,7 @@ def _decode(line: bytes) -> str:
 
 
 def _to_line(line: bytes) -> bytes:
-    """Return a line that is no row: without TABs, or as it is if it is cut."""
+    """Return the text of a line that belongs to no valid row; a cut line stays as it is."""
     return line if is_cut(line) else _encode(_decode(line))
 
 

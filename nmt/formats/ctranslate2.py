@@ -12,18 +12,16 @@ from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats.comparison import Rescore
+from nmt.formats.loading import make_translator
 from nmt.formats.manifest import check_files
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
 from nmt.inference.alignment import Aligner
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
-from nmt.inference.engines import Engines
 from nmt.inference.lexicon import Lexicon
-from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.runs.folder import CONFIG_FILE
-from nmt.text.source_words import SourceWords
 
 
 def write(
@@ -62,9 +60,7 @@ def load(folder: str | Path) -> Translator:
     config = files.load(folder / CONFIG_FILE)
     aligner = Aligner(Lexicon.load(folder))
     engine = CTranslate2Engine(folder, tokenizer, config.model.max_length, aligner=aligner)
-    words = SourceWords.load(folder)
-    quality = StoredQuality(folder if (folder / QUALITY_FILE).is_file() else None)
-    return Translator.from_config(Engines(engine), tokenizer, config, words=words, quality=quality)
+    return make_translator(folder, engine, tokenizer, config)
 
 
 def make_rescore(translator: Translator) -> Rescore:

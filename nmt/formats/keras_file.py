@@ -13,18 +13,16 @@ import keras
 from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
+from nmt.formats.loading import make_translator
 from nmt.formats.manifest import check_files
 from nmt.inference.alignment import Aligner
-from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.lexicon import Lexicon
-from nmt.inference.quality import QUALITY_FILE, StoredQuality
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.recurrent import Recurrent
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import CONFIG_FILE
-from nmt.text.source_words import SourceWords
 
 MODEL_FILE = "model.keras"
 # (module, class) of everything that the file of a model of this package names.
@@ -54,11 +52,9 @@ def load(folder: str | Path) -> Translator:
     check_files(folder)
     _check_architecture(folder / MODEL_FILE)
     model = keras.saving.load_model(folder / MODEL_FILE, compile=False, safe_mode=True)
-    config = files.load(folder / CONFIG_FILE)
-    tokenizer, words = load_tokenizer(folder), SourceWords.load(folder)
     engine = KerasEngine(model, Aligner(Lexicon.load(folder)))
-    quality = StoredQuality(folder if (folder / QUALITY_FILE).is_file() else None)
-    return Translator.from_config(Engines(engine), tokenizer, config, words=words, quality=quality)
+    config = files.load(folder / CONFIG_FILE)
+    return make_translator(folder, engine, load_tokenizer(folder), config)
 
 
 def _check_architecture(path: Path) -> None:

@@ -34,7 +34,7 @@ def decode_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[str]:
 
 
 def decode_whole_lines(lines: Iterable[bytes], label: str) -> Iterator[str]:
-    """Decode lines from `split_lines`, none of which may be cut.
+    """Decode lines from `split_lines`; a line longer than 1 MiB is an error.
 
     Args:
         lines: lines in UTF-8, as `open_text` returns them.

@@ -188,10 +188,10 @@ def link_parts(parts: Sequence[Segment], space: str, language: str) -> list[Segm
 
 
 def write_first_letter(segment: Segment, text: str, tokenizer: Tokenizer) -> str:
-    """Return a translation with the first letter that its place in a sentence asks for.
+    """Return a translation whose first letter is a capital or a small one, as its place needs.
 
-    At the beginning of a sentence it has a capital if the source has one. Inside, a common word
-    has none.
+    At the beginning of a sentence, a capital of the source is copied. Inside of a sentence, common
+    words begin with a small letter.
 
     Args:
         segment: the source.

@@ -139,7 +139,7 @@ def copy_first_capital(source: str, translation: str) -> str:
 
 
 def lower_first_capital(source: str, translation: str, is_common: Callable[[str], bool]) -> str:
-    """Return a translation without a capital at its beginning if its source has none there.
+    """Return a translation that begins with a small letter if its source does.
 
     Only common words lose it. Names, honorifics, words that have a capital in the source, and those
     that English writes with one (*I*, *May*) keep it.
