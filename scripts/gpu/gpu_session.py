@@ -24,7 +24,7 @@ from gpu_tables import TABLES, WIDTH, describe_result
 if TYPE_CHECKING:
     from rich.console import Console
 
-VOCABULARY = "tokenizer.vocabulary_size=8000"  # as in experiment=tatoeba_gpu
+TOKENIZER = ["tokenizer=unigram", "tokenizer.vocabulary_size=8000"]  # of experiment=tatoeba_gpu
 PROBE_SECONDS = 60  # limit
 
 
@@ -129,7 +129,7 @@ def data_overrides(arguments: argparse.Namespace) -> list[str]:
         overrides = ["data=phrasebook", "data.sources.patterns.pairs=0"]
     else:
         overrides = ["data=phrasebook"]
-    overrides += REHEARSAL_DATA if arguments.cpu_rehearsal else [VOCABULARY]
+    overrides += REHEARSAL_DATA if arguments.cpu_rehearsal else TOKENIZER
     return [*overrides, override_path("cache_dir", cache), "training.devices=1"]
 
 

@@ -24,7 +24,7 @@ from gpu_lowering import NO_GPU
 from gpu_offline import ARCHIVE, install, override_path
 from gpu_parity import TOLERANCES
 from gpu_processes import PartError, find_error_line, run_limited
-from gpu_session import VOCABULARY, Session
+from gpu_session import TOKENIZER, Session
 from gpu_speed import (
     SAME_LOSS,
     Row,
@@ -257,9 +257,9 @@ def test_devices_that_share_a_batch_must_have_the_loss_of_one(
     assert session.results[-1]["status"] == status
 
 
-def test_the_vocabulary_measured_is_that_of_the_run(compose: Callable[..., Any]) -> None:
+def test_the_tokenizer_measured_is_that_of_the_run(compose: Callable[..., Any]) -> None:
     recipe = compose("experiment=tatoeba_gpu")
-    measured = compose("data=tatoeba", VOCABULARY)
+    measured = compose("data=tatoeba", *TOKENIZER)
     assert (measured.data, measured.tokenizer) == (recipe.data, recipe.tokenizer)
 
 
