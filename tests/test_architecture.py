@@ -74,7 +74,7 @@ ROOMS = {
         "sweeps",
         "text",
     }
-    | {"analysis.anatomy", "analysis.heads", "analysis.pictures", "viewer"},
+    | {"analysis", "analysis.anatomy", "analysis.heads", "analysis.pictures", "viewer"},
     "formats.marian": {"config", "data", "errors", "files", "inference", "model", "runs"}
     | {"training"},
     "formats": {

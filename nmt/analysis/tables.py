@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from itertools import count
@@ -11,6 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 _NUMBER_STARTS = frozenset("+-–<0123456789")
+# What Markdown reads as markup. Plain are the "_" of tatoeba_10m, "[8, 16]" and "<0.001".
+_MARKUP = re.compile(
+    r"[\\`*~|]|(?<![^\W_])_|_(?![^\W_])|\](?=\()|<(?=[A-Za-z/!?])|&(?=#?\w+;)"
+)
 _MIN_WIDTH = 150  # characters of a line; a narrower terminal wraps lines
 
 
@@ -43,13 +48,12 @@ class Listing(NamedTuple):
         """Return the table as a section of a Markdown document."""
 
         def line(cells: Sequence[str]) -> str:
-            texts = [" ".join(cell.split()).replace("|", "\\|") for cell in cells]
-            return "| " + " | ".join(texts) + " |"
+            return f"| {' | '.join(map(escape_markdown, cells))} |"
 
         rule = "|" + "".join("---:|" if right else "---|" for right in self.are_numbers())
-        note = [self.note, ""] if self.note else []
+        note = [escape_markdown(self.note), ""] if self.note else []
         lines = [line(self.header), rule, *map(line, self.rows)]
-        return "\n".join([f"## {self.title}", "", *note, *lines, ""])
+        return "\n".join([f"## {escape_markdown(self.title)}", "", *note, *lines, ""])
 
     def as_html(self) -> str:
         """Return the table as HTML, with its note but without its title."""
@@ -75,6 +79,11 @@ class Listing(NamedTuple):
             all(not cell or cell[0] in _NUMBER_STARTS for cell in cells) for _, *cells in columns
         ]
         return [False, *numbers[1:]]
+
+
+def escape_markdown(text: str) -> str:
+    """Return a text in one line that Markdown shows as it is, in TensorBoard, too."""
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(text.split()))
 
 
 def print_listings(listings: Sequence[Listing], console: Console) -> None:

@@ -135,7 +135,8 @@ PATTERNS = {
     rf"(?:[.,:/'’–٫٬-][{_DIGIT}][{_LATIN}{_DIGIT}]*|，[０-９]{{3}}|．[０-９][{_LATIN}{_DIGIT}]*"
     rf"|\.[ºª]|-[A-Z]{{2,4}}\b)*"
     rf"(?:%| (?:{_NAMED})| %\B"
-    rf"| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥])?",
+    rf"| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥]"
+    rf"| ?(?:[ap]\. ?m\.|[AP]\. ?M\.|[AP]M\b))?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
     "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]"
     r"|\[(?:[0-9]+|\*),(?:[0-9]+|\*)\]",  # and a choice by number

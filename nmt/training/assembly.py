@@ -33,7 +33,7 @@ from nmt.training.loop import Trainer
 from nmt.training.preparation import plan_dev, plan_training
 from nmt.training.process_group import ProcessGroup
 from nmt.training.session import Session
-from nmt.training.update_sizing import make_step_within_memory, size_updates
+from nmt.training.update_sizing import check_memory, make_step_within_memory, size_updates
 
 # Of `measure_decoding_gap`: rounding of float16 gives 0.002, a convolution across pairs 0.2
 LARGEST_GAP = 0.02
@@ -53,8 +53,8 @@ def make_trainer(
     """Plan the batches, build the model, and print a summary of both.
 
     Raises:
-        UserError: a stage cannot end, the weights to start from do not match, or one row does not
-            fit into memory.
+        UserError: a stage cannot end, the weights to start from do not match, or the model or one
+            row does not fit into memory.
     """
     tokenizer = folder.load_tokenizer()
     planned, stages = _plan_stages(config, corpus, tokenizer)
@@ -149,8 +149,9 @@ def _build_model(
     """Build the model; warn if one of a class from Python decodes something else than it trains.
 
     Raises:
-        UserError: such a class lacks a method.
+        UserError: memory has no room for the model, or such a class lacks a method.
     """
+    check_memory(config, vocabulary_size, components)
     model_class, precision = components.model, config.training.precision
     model = building.build_model(
         config, vocabulary_size, precision=precision, model_class=model_class

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nmt.analysis.heads.statistics import summarize_probes
 from nmt.analysis.pictures.files import render_png
 from nmt.analysis.pictures.heatmaps import draw_heads, draw_mean
+from nmt.analysis.tables import escape_markdown
 from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
@@ -26,7 +26,6 @@ from nmt.viewer import records
 # Only the first probes are drawn for the Images dashboard: a picture takes hundreds of times the
 # time of its numbers, and fifty times the bytes. The Attention dashboard has those of all probes.
 DRAWN_PROBES = 2
-_MARKUP = re.compile(r"[\\`*_\[\]<>&|]")  # characters with a meaning in Markdown or HTML
 
 
 @dataclass(frozen=True)
@@ -202,7 +201,7 @@ class RunJournal(Journal):
             for pair, output in samples
         ]
         table = ["| source | reference | output |", "|---|---|---|"]
-        table += [f"| {' | '.join(map(_escape_markup, row))} |" for row in rows]
+        table += [f"| {' | '.join(map(escape_markdown, row))} |" for row in rows]
         self._events.text("samples", "\n".join(table), step)
         write_samples(self._run.samples, step, rows)
 
@@ -220,8 +219,3 @@ class RunJournal(Journal):
     def close(self) -> None:
         """See `Journal.close`."""
         self._events.close()
-
-
-def _escape_markup(text: str) -> str:
-    """Return a text that TensorBoard, which renders Markdown, shows as it is."""
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", text)

@@ -35,6 +35,8 @@ EVALUATION_EPOCHS, LONGEST_INTERVAL = 20, 5000
 # Float32 copies of each parameter: gradient, its sum over micro-batches, two optimizer slots,
 # average, and intermediate values of these. Each further parallel part has gradients of its own.
 COPIES = 7
+# Those that training needs at least: weight, gradient, and a moment (of Muon; Adam has two).
+MIN_COPIES = 3
 # Memory of an update on a CPU, without those copies, in multiples of the estimated activations.
 # JAX starts an update before it has freed the memory of the previous one.
 MARGINS = {"tensorflow": 1.25, "jax": 3.5}
@@ -60,6 +62,26 @@ def size_updates(config: Config, stages: Sequence[BatchPlan]) -> Config:
         interval = min(EVALUATION_EPOCHS * updates, LONGEST_INTERVAL)
         training = replace(training, evaluate_every=interval)
     return replace(config, training=training)
+
+
+def check_memory(config: Config, vocabulary_size: int, components: Components) -> None:
+    """Check that memory has room for a model, before it is built; a GPU reports that itself.
+
+    Raises:
+        UserError: it has no room for the parameters, or, where all of them are trained by a
+            configured optimizer, for what comes with each.
+    """
+    if gpus() or components.model is not None:
+        return
+    is_partly_trained = config.training.freeze or config.model.lora_rank is not None
+    copies = 1 if is_partly_trained or components.optimizer is not None else MIN_COPIES
+    parameters = _count_parameters(config, vocabulary_size)
+    needed, available = copies * parameters * FULL, available_memory()
+    if needed > available:
+        raise UserError(
+            f"the model has {parameters:,} parameters, which need at least {needed / 1e9:,.1f} GB "
+            f"of memory, and {available / 1e9:,.1f} GB are free: set a smaller model"
+        )
 
 
 def make_step_within_memory(
@@ -184,10 +206,15 @@ def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) ->
         rows = -(-(training.positions_per_update // length) // micro_batches)
         batch = BatchShape(rows, length, precision)
         activations.append(sum(costs.estimate_activations(batch).values()))
-    parameters = sum(part.parameters for part in costs.list_parts())
+    parameters = _count_parameters(config, vocabulary_size)
     margin = MARGINS[keras.config.backend()]
     copies = COPIES + (training.parallel_parts or 1) - 1
     return round(margin * max(activations)) + PROGRAMS + copies * parameters * FULL
+
+
+def _count_parameters(config: Config, vocabulary_size: int) -> int:
+    costs = config.model.make_sizes(vocabulary_size).costs
+    return sum(part.parameters for part in costs.list_parts())
 
 
 def choose_by_estimate(config: Config, vocabulary_size: int) -> int:

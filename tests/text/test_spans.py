@@ -111,6 +111,7 @@ MARKED = [
     "⟦15 mg/kg⟧/día, ⟦5,1 mmol/l⟧, ⟦80 kg/m³⟧, ⟦10 m/s⟧, ⟦9 MB/s⟧, ⟦90 mmHg⟧, ⟦0,5 µg⟧ y ⟦5⟧ m/año",
     "⟦500 mg⟧/gélule, ⟦5 mg⟧/séance, ⟦10⟧ g/Löffel",
     "Gasta ⟦5,5 l/100 km⟧, ⟦6l/100km⟧.",
+    "Abre de ⟦9:00 a. m.⟧ a ⟦5 p.m.⟧, a las ⟦6:45 PM⟧ o ⟦9 P.M.⟧; um ⟦3⟧ am Montag, ⟦5⟧ p. más",
     "⟦5⟧ más, ⟦3⟧ clínicas, ⟦1º⟧ Física, ⟦2⟧ mmmm, ⟦3⟧-Gänge-Menü, ⟦5⟧-Türer",
     "Hola ⟦{name}⟧, ⟦{n, plural, one {# día} other {# días {x}}}⟧.",
 ]

@@ -10,7 +10,7 @@ from nmt.analysis.comparison.findings import correct_tests, describe_pair, descr
 from nmt.analysis.comparison.recipes import find_recipes, recipes_as_json
 from nmt.analysis.comparison.sections import Example, Section
 from nmt.analysis.comparison.stored import METRIC
-from nmt.analysis.tables import Listing
+from nmt.analysis.tables import Listing, escape_markdown
 from nmt.inference.significance import PairedTest
 from nmt.text.words import join_words
 
@@ -41,28 +41,31 @@ def as_markdown(
         sections: of the report.
         listings: more tables, at the end.
     """
-    parts = [f"# {make_title(analysis)}\n"]
+    parts = [f"# {escape_markdown(make_title(analysis))}\n"]
     for title, findings in describe(analysis).items():
-        lines = "".join(f"{number}. {line}\n" for number, line in enumerate(findings, 1))
-        parts.append(f"## Findings: {title}\n\n{lines}")
+        shown = map(escape_markdown, findings)
+        lines = "".join(f"{number}. {line}\n" for number, line in enumerate(shown, 1))
+        parts.append(f"## Findings: {escape_markdown(title)}\n\n{lines}")
     for section in sections:
         for listing in section.listings:
-            note = f"## {listing.title}\n\n{listing.note}\n"
+            note = f"## {escape_markdown(listing.title)}\n\n{escape_markdown(listing.note)}\n"
             parts.append(listing.as_markdown() if listing.rows else note)
         if section.examples:
-            parts.append(f"## {section.title}\n")
+            parts.append(f"## {escape_markdown(section.title)}\n")
             parts += [_example_as_markdown(each, section.names) for each in section.examples]
     return "\n".join([*parts, *(listing.as_markdown() for listing in listings)])
 
 
 def _example_as_markdown(example: Example, names: Sequence[str]) -> str:
     reference, _ = join_words([word for word in example.grid.reference if word])
-    rows = [("source", example.source), ("reference", reference)]
+    rows = [("source", escape_markdown(example.source)), ("reference", escape_markdown(reference))]
     for name, row, score in zip(names, example.grid.outputs, example.scores, strict=True):
         words = " ".join(
-            word.text if word.is_right else f"*{word.text}*" for word in row if word.text
+            escape_markdown(word.text) if word.is_right else f"*{escape_markdown(word.text)}*"
+            for word in row
+            if word.text
         )
-        rows.append((f"{name} ({score:.1f})", words))
+        rows.append((f"{escape_markdown(name)} ({score:.1f})", words))
     lines = "".join(f"- {name}: {text}\n" for name, text in rows)
     return f"Sentence {example.number}\n\n{lines}"
 

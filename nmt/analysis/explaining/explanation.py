@@ -148,9 +148,15 @@ def explain(
         beam_size: hypotheses per position of the search; None is the run's default.
 
     Raises:
-        UserError: the sentence is empty or longer than a segment, the translation has no such word,
-            ``not_`` lacks ``why`` or is the word itself, or no Keras model is available.
+        UserError: ``translator`` is none, the sentence is empty or longer than a segment, the
+            translation has no such word, ``not_`` lacks ``why`` or is the word itself, or no Keras
+            model is available.
     """
+    if not isinstance(translator, Translator):
+        raise UserError(
+            f"translator={translator!r} is no Translator: pass nmt.Translator.load(...) or "
+            "fit(...).translator()"
+        )
     if not_ is not None and why is None:
         raise UserError(f"give why, the word of the translation that {not_!r} is compared with")
     translator = translator.with_keras_engine(_FEATURE)
