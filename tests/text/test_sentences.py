@@ -283,6 +283,8 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
         ("(Risas) ¡Ven!", "(Risas) "),
         ("- [MÚSICA SUAVE] Ana: no", "- [MÚSICA SUAVE] Ana: "),
         ("(A Luis) Calla.", "(A Luis) "),
+        ("(Se ríe) No lo sé.", "(Se ríe) "),
+        ("[Se ríe] No lo sé.", "[Se ríe] "),
         ("(Смех) Привет.", "(Смех) "),
         ("(Gülüşmeler) Şimdi gel.", "(Gülüşmeler) "),
         ("(Смех) привет.", None),
