@@ -13,9 +13,7 @@ from rich.table import Table
 
 _NUMBER_STARTS = frozenset("+-–<0123456789")
 # What Markdown reads as markup. Plain are the "_" of tatoeba_10m, "[8, 16]" and "<0.001".
-_MARKUP = re.compile(
-    r"[\\`*~|]|(?<![^\W_])_|_(?![^\W_])|\](?=\()|<(?=[A-Za-z/!?])|&(?=#?\w+;)"
-)
+_MARKUP = re.compile(r"[\\`*~|]|(?<![^\W_])_|_(?![^\W_])|\](?=\()|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
 _MIN_WIDTH = 150  # characters of a line; a narrower terminal wraps lines
 
 

@@ -35,24 +35,26 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.analysis.dashboard.projector import Counts, write_projector
+        from nmt.config.data import list_tags
         from nmt.data.encoded import encode_pairs
         from nmt.data.prepared import PreparedCorpus
         from nmt.runs.corpus import read_corpus
 
         model, tokenizer = folder.load_model(), folder.load_tokenizer()
-    counts = None
+    data, counts = folder.config.data, None
     if not arguments.no_counts:
         corpus = read_corpus(folder, console.print)
         if isinstance(corpus, PreparedCorpus):
             raise UserError(f"{corpus.folder} has no text to count tokens in: add --no-counts")
-        data = folder.config.data
         counts = Counts.of(
             encode_pairs(corpus.train, tokenizer),  # in memory: writes no file
             tokenizer.vocabulary_size,
             data.languages,
         )
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
-    for path in write_projector(folder.logs, model.token_table(), pieces, counts):
+    encoded_tags = tokenizer.encode(list_tags(data))
+    tags = [int(ids[0]) for ids in encoded_tags if len(ids) == 1]  # WordPiece splits tags
+    for path in write_projector(folder.logs, model.token_table(), pieces, counts, tags):
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     console.print(
         f"to see them, restart tensorboard --logdir {folder.path.parent} and open Projector"

@@ -73,7 +73,7 @@ def check_memory(config: Config, vocabulary_size: int, components: Components) -
     """
     if gpus() or components.model is not None:
         return
-    is_partly_trained = config.training.freeze or config.model.lora_rank is not None
+    is_partly_trained = bool(config.training.freeze) or config.model.lora_rank is not None
     copies = 1 if is_partly_trained or components.optimizer is not None else MIN_COPIES
     parameters = _count_parameters(config, vocabulary_size)
     needed, available = copies * parameters * FULL, available_memory()

@@ -23,9 +23,11 @@ from nmt.data.batches import InMemoryBatches
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.ragged import RaggedIds
 from nmt.errors import UserError
+from nmt.model.transformer import Transformer
 from nmt.runs.building import build_model
 from nmt.startup.devices import Gpu
-from nmt.training import update_sizing
+from nmt.training import assembly, update_sizing
+from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.defaults import describe_choices, resolve_config
 from nmt.training.job import Run
 from nmt.training.process_group import ProcessGroup
@@ -33,7 +35,9 @@ from nmt.training.update_sizing import (
     CPU_UPDATE,
     EPOCH_UPDATES,
     LONGEST_INTERVAL,
+    MIN_COPIES,
     SMALLEST_UPDATE,
+    check_memory,
     choose_by_estimate,
     choose_by_trying,
     estimate_memory,
@@ -131,6 +135,29 @@ def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(update_sizing, "available_memory", lambda: needed[-1] / 2)
     with pytest.raises(UserError, match=r"batch_tokens=auto: one row needs .* GB of memory"):
         choose_by_estimate(config, VOCABULARY)
+
+
+def test_a_model_that_memory_has_no_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = resolve_config(configured("model=tiny", "model.d_model=100000"), pairs=40)
+    with pytest.raises(UserError, match=r"parameters, which need at least [\d,]+\.\d GB of memory"):
+        assembly._build_model(huge, VOCABULARY, AS_CONFIGURED, Console(quiet=True))
+    config = resolve_config(configured("model=tiny"), pairs=40)
+    parameters = build_model(config, VOCABULARY, precision="float32").count_params()
+    for copies, changed, components in (
+        (MIN_COPIES, config, AS_CONFIGURED),
+        (1, config, Components(optimizer=keras.optimizers.SGD())),
+        (1, replace(config, training=replace(config.training, freeze=["*"])), AS_CONFIGURED),
+        (1, replace(config, model=replace(config.model, lora_rank=2)), AS_CONFIGURED),
+    ):
+        needed = copies * parameters * 4
+        monkeypatch.setattr(update_sizing, "available_memory", lambda needed=needed: needed)
+        check_memory(changed, VOCABULARY, components)
+        monkeypatch.setattr(update_sizing, "available_memory", lambda needed=needed: needed - 1)
+        with pytest.raises(UserError, match=f"the model has {parameters:,} parameters"):
+            check_memory(changed, VOCABULARY, components)
+    check_memory(config, VOCABULARY, Components(model=Transformer))  # its sizes may be others
+    monkeypatch.setattr(update_sizing, "gpus", lambda: [Gpu("T4", (7, 5))])
+    check_memory(config, VOCABULARY, AS_CONFIGURED)
 
 
 def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:

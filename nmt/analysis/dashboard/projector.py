@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nmt.data.encoded import EncodedCorpus
+from nmt.data.paired import LANGUAGE_CODE
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
 from nmt.errors import UserError, attach_filename
+from nmt.text.context import CONTEXT_MARK
 from nmt.text.spans import SLOTS
 
 CONFIG_FILE = "projector_config.pbtxt"  # the name that the projector expects beside event files
@@ -56,7 +59,11 @@ class Counts:
 
 
 def write_projector(
-    folder: Path, table: np.ndarray, pieces: Sequence[str], counts: Counts | None
+    folder: Path,
+    table: np.ndarray,
+    pieces: Sequence[str],
+    counts: Counts | None,
+    tags: Collection[int] = (),
 ) -> list[Path]:
     """Write the projector's files, and return them: configuration, vectors, labels.
 
@@ -67,6 +74,7 @@ def write_projector(
         table: embeddings, float [V, D].
         pieces: the token of each row, as text.
         counts: adds columns of counts and language; None omits them.
+        tags: ids of the tags that sources may begin with.
 
     Raises:
         UserError: a file cannot be written.
@@ -86,7 +94,7 @@ def write_projector(
             paths[1].parent.mkdir(parents=True, exist_ok=True)
             # Text: the projector recognises bytes only by a decoding error, which may not occur.
             np.savetxt(paths[1], table, fmt="%.5g", delimiter="\t")
-            paths[2].write_text(_describe_pieces(pieces, counts), encoding="utf-8")
+            paths[2].write_text(_describe_pieces(pieces, counts, tags), encoding="utf-8")
             # `str` of a message is the text format that the projector reads.
             paths[0].write_text(str(config), encoding="utf-8")
     except OSError as error:
@@ -94,12 +102,12 @@ def write_projector(
     return paths
 
 
-def _describe_pieces(pieces: Sequence[str], counts: Counts | None) -> str:
+def _describe_pieces(pieces: Sequence[str], counts: Counts | None, tags: Collection[int]) -> str:
     """Return the labels as tab-separated columns with a header line."""
     columns: dict[str, Sequence[object]] = {
         "piece": [make_visible(piece) for piece in pieces],
         "id": range(len(pieces)),
-        "kind": [_name_kind(token, piece) for token, piece in enumerate(pieces)],
+        "kind": [_name_kind(token, piece, tags) for token, piece in enumerate(pieces)],
     }
     if counts is not None:
         columns[f"source count {counts.source_language}"] = counts.source.tolist()
@@ -116,10 +124,14 @@ def make_visible(piece: str) -> str:
     )
 
 
-def _name_kind(token: int, piece: str) -> str:
-    """Return the kind of a token: special, slot, byte, punctuation, begin or inside of a word."""
+def _name_kind(token: int, piece: str, tags: Collection[int]) -> str:
+    """Return the kind of a token, such as tag, slot, byte, or begin or inside of a word."""
     if token in _SPECIAL:
         return _SPECIAL[token]
+    if token in tags or re.match(LANGUAGE_CODE, piece):
+        return "tag"
+    if piece.removeprefix("▁") == CONTEXT_MARK:
+        return "context mark"
     if piece in SLOTS:
         return "slot"
     if piece.startswith("<0x") and piece.endswith(">"):

@@ -148,18 +148,12 @@ def explain(
         beam_size: hypotheses per position of the search; None is the run's default.
 
     Raises:
-        UserError: ``translator`` is none, the sentence is empty or longer than a segment, the
-            translation has no such word, ``not_`` lacks ``why`` or is the word itself, or no Keras
-            model is available.
+        UserError: the sentence is empty or longer than a segment, the translation has no such word,
+            ``not_`` lacks ``why`` or is the word itself, or ``translator`` has no Keras model.
     """
-    if not isinstance(translator, Translator):
-        raise UserError(
-            f"translator={translator!r} is no Translator: pass nmt.Translator.load(...) or "
-            "fit(...).translator()"
-        )
     if not_ is not None and why is None:
         raise UserError(f"give why, the word of the translation that {not_!r} is compared with")
-    translator = translator.with_keras_engine(_FEATURE)
+    translator = _check_translator(translator).with_keras_engine(_FEATURE)
     engine, tokenizer = translator.keras_engine(_FEATURE), translator.tokenizer.target
     trace = record(translator, sentence, beam_size=beam_size)
     segment = translator.segmenter.segment_whole(sentence)
@@ -194,6 +188,16 @@ def explain(
         trace,
         reason,
     )
+
+
+def _check_translator(translator: Translator) -> Translator:
+    """Return the translator; a `UserError` names what is none, such as a path."""
+    if not isinstance(translator, Translator):
+        raise UserError(
+            f"translator={translator!r} is no Translator: pass nmt.Translator.load(...) or "
+            "fit(...).translator()"
+        )
+    return translator
 
 
 def _choose_word(words: Sequence[TokenWord], why: str, spans: Sequence[str]) -> TokenWord:

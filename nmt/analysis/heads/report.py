@@ -22,7 +22,7 @@ from nmt.analysis.heads.ablation import (
 )
 from nmt.analysis.heads.statistics import Means, find_most_like, name_role
 from nmt.analysis.pictures.grids import Grid, Row, draw_grids
-from nmt.analysis.tables import Listing
+from nmt.analysis.tables import Listing, escape_markdown
 from nmt.data.splitting import Pair
 from nmt.inference.translator import Translator
 from nmt.model.contract import AttentionKind
@@ -109,7 +109,8 @@ class HeadReport:
     def as_markdown(self) -> str:
         """Return the report as a Markdown document."""
         legend = "\n".join(f"    {line}" for line in self.explain().splitlines())
-        head = f"# Attention heads of {self.run}\n\n![The heads](heads.png)\n\n{legend}\n"
+        title = f"# Attention heads of {escape_markdown(self.run)}"
+        head = f"{title}\n\n![The heads](heads.png)\n\n{legend}\n"
         return "\n".join([head, *(listing.as_markdown() for listing in self.tabulate())])
 
     def explain(self) -> str:

@@ -195,6 +195,18 @@ def test_page_markdown_and_json_have_all_sections() -> None:
     assert len(content["systems"][0]["sentences"]) == COUNT
 
 
+def test_markdown_shows_texts_of_examples_as_they_are() -> None:
+    def mark(text: str) -> str:
+        return text.replace("bread", "<b>*bread*</b>")
+
+    analysis = analyze(make_result("_a_", 1), make_result("b", 2, mark))
+    document = as_markdown(analysis, list_sections(analysis), [])
+    assert "&#60;b>&#42;bread&#42;&#60;/b>" in document
+    assert "<b>" not in document
+    assert document.startswith("# b against &#95;a&#95;\n")
+    assert "\n- &#95;a&#95; (" in document
+
+
 def test_three_systems_are_compared_with_the_first() -> None:
     analysis = analyze(
         make_result("a", 1), make_result("b", 2), make_result("c", 3, without_numbers)

@@ -19,6 +19,7 @@ from nmt.analysis.dashboard.projector import TENSOR_NAME, Counts, make_visible, 
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.ragged import RaggedIds
 from nmt.errors import UserError
+from nmt.text.context import CONTEXT_MARK
 from nmt.text.spans import SLOTS
 from nmt.training.events import EventWriter
 
@@ -109,11 +110,14 @@ def test_without_counts_there_are_three_columns(tmp_path: Path) -> None:
     assert len(rows) == len(PIECES)
 
 
-def test_slots_are_a_kind_of_their_own(tmp_path: Path) -> None:
-    pieces = [*PIECES[:4], SLOTS[0], SLOTS[-1], "¿"]
-    *_, labels = write_projector(tmp_path, np.zeros((len(pieces), 2)), pieces, None)
+def test_reserved_tokens_are_kinds_of_their_own(tmp_path: Path) -> None:
+    reserved = ["▁<2en>", "▁2en", ">>es<<", f"▁{CONTEXT_MARK}", SLOTS[0], SLOTS[-1], "¿"]
+    pieces = [*PIECES[:4], *reserved]
+    *_, labels = write_projector(tmp_path, np.zeros((len(pieces), 2)), pieces, None, tags=[4])
     kinds = [line.split("\t")[2] for line in labels.read_text(encoding="utf-8").splitlines()]
-    assert kinds[-3:] == ["slot", "slot", "punctuation"]
+    assert kinds[5:] == [
+        *("tag", "begin of a word", "tag", "context mark", "slot", "slot", "punctuation")
+    ]
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:

@@ -205,6 +205,9 @@ def test_mistakes_are_user_errors(translator: Translator, sentence: str) -> None
         explain(translator, sentence, why="xyzzy")
     with pytest.raises(UserError, match="is empty"):
         explain(translator, " ")
+    message = r"translator='runs/latest' is no Translator: pass nmt\.Translator\.load"
+    with pytest.raises(UserError, match=message):
+        explain("runs/latest", sentence)  # type: ignore[arg-type]
 
 
 def test_neither_tags_nor_special_tokens_are_reasons(whole: Explanation) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import io
+import re
 
 import numpy as np
 import pytest
 from fake_attention import KINDS
+from markdown_it import MarkdownIt
 from rich.console import Console
 
 from nmt.analysis.heads.ablation import Ablation, Head, HeadScores, Pruning
@@ -127,12 +130,24 @@ def test_a_listing_may_be_empty() -> None:
     assert [column.header for column in listing.as_table().columns] == ["name", "x"]
 
 
+def test_markdown_shows_texts_as_they_are() -> None:
+    texts = ["__init__ *runs* a_b_", r"C:\*.txt", r"C:\|x", "a <br> b", "`x` &amp; ~~y~~"]
+    texts += ["![a](b.png)", "<0.001", "tatoeba_10m", "[16, 32]", "AT&T"]
+    document = Listing("*T*", "<i>N", ["*x*"], [[text] for text in texts]).as_markdown()
+    rendered = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(document)
+    shown = re.findall("<(?:h2|p|th|td)>(.*?)</", rendered)
+    assert list(map(html.unescape, shown)) == ["*T*", "<i>N", "*x*", *texts]
+    for plain in texts[-4:]:
+        assert f"| {plain} |" in document
+
+
 def test_a_listing_is_the_same_on_both_papers() -> None:
     listing = Listing("Title", "Note.", ["name", "x", "y"], [["a|b", "1", "–"], ["c", "22", "d"]])
     broken = [["a|b", "1", "–"], ["c", "22", "\nd\r"]]
     assert Listing("Title", "Note.", listing.header, broken).as_markdown() == listing.as_markdown()
     assert listing.as_markdown() == (
-        "## Title\n\nNote.\n\n| name | x | y |\n|---|---:|---|\n| a\\|b | 1 | – |\n| c | 22 | d |\n"
+        "## Title\n\nNote.\n\n| name | x | y |\n|---|---:|---|\n"
+        "| a&#124;b | 1 | – |\n| c | 22 | d |\n"
     )
     shown = io.StringIO()
     Console(file=shown, width=80).print(listing.as_table())
