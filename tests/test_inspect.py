@@ -102,6 +102,7 @@ def test_the_summary_of_a_run_counts_it(tiny_run: Path) -> None:
     total = f"{Translator.load(tiny_run).keras_engine().model.count_params():,}"
     [line] = [line for line in printed.splitlines() if line.startswith("all") and total in line]
     assert line.split() == ["all", total, total]  # by closed form, and counted
+    assert "training all weights, 3 x forward" in printed
     assert "4 x 64 float32" in printed  # of training: 256 positions
 
 

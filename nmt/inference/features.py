@@ -21,7 +21,7 @@ SENTENCE_FEATURES = (
     "mean probability",
     "least log-probability",
     "improbable tokens",  # share
-    "agreement",  # mean chrF with the other hypotheses of the beam, 0 to 1
+    "agreement",  # mean chrF2++ with the other hypotheses of the beam, 0 to 1
     "weighted agreement",  # the same, each weighted by its probability
     "probability within the beam",  # log of the share
     "sharpness of the alignment",

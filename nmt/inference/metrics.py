@@ -96,7 +96,8 @@ def corpus_scores(
         more_references: further ones.
         language: BCP 47 tag of both, decides whether BLEU and TER compare words or characters.
         names: metrics to compute: BLEU, chrF2++, TER (lower is better).
-        intervals: whether to bootstrap 95% confidence intervals (seconds, not milliseconds).
+        intervals: whether to bootstrap 95% confidence intervals (seconds, not milliseconds); a
+            single text has none.
 
     Raises:
         ValueError: the numbers of hypotheses and references differ or are 0.
@@ -109,9 +110,9 @@ def corpus_scores(
     scores = []
     for name in names:
         metric = metrics[name]
-        has_interval = intervals
+        has_interval = intervals and len(references) > 1  # all resamples of one text are that text
         try:
-            result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if intervals else 1)
+            result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if has_interval else 1)
         except TypeError:
             # sacreBLEU 2.6 cannot average resamples if some have no reference but empty ones.
             has_interval = False

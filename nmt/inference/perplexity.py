@@ -45,7 +45,12 @@ class ScoredPairs:
     @property
     def perplexity(self) -> Perplexity:
         """Perplexity of all pairs that have a score."""
-        return measure_perplexity([score for score in self.scores if score is not None])
+        scored = [
+            (score, pair.target)
+            for score, pair in zip(self.scores, self.pairs, strict=True)
+            if score is not None
+        ]
+        return measure_perplexity([score for score, _ in scored], [target for _, target in scored])
 
     def as_json(self) -> dict[str, Any]:
         """Return the scores with every token for a file; null for a pair without a score."""
@@ -62,12 +67,17 @@ class ScoredPairs:
         }
 
 
-def measure_perplexity(scores: Sequence[PairScore]) -> Perplexity:
-    """Return the perplexity of a scored corpus."""
+def measure_perplexity(scores: Sequence[PairScore], targets: Sequence[str]) -> Perplexity:
+    """Return the perplexity of a scored corpus.
+
+    Args:
+        scores: of the targets.
+        targets: texts.
+    """
     nats = -sum(score.log_prob for score in scores)
     tokens = sum(len(score.pieces) for score in scores)
-    # The first token of every word carries the space before it; EOS counts as a word.
-    words = sum(1 + sum(piece.startswith("▁") for piece in score.pieces) for score in scores)
+    # Words of the text: a slot is one piece for several words. EOS counts as a word.
+    words = sum(len(target.split()) + 1 for target in targets)
     return Perplexity(tokens, nats / tokens, perplexity(nats / tokens), perplexity(nats / words))
 
 

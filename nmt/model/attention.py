@@ -158,6 +158,7 @@ def _fused_attention(
         key, value = ops.repeat(key, repeats, axis=2), ops.repeat(value, repeats, axis=2)
     if mask is not None:  # cuDNN rejects a mask with a query axis of 1
         lengths = (ops.shape(query)[1], ops.shape(key)[1])
+        mask = ops.expand_dims(mask, tuple(range(4 - len(mask.shape))))
         mask = ops.broadcast_to(mask, (*ops.shape(mask)[:2], *lengths))
     output = ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
     if mask is not None:

@@ -113,9 +113,10 @@ class Costs(Protocol):
 
 
 def count_training_flops_per_token(costs: Costs) -> float:
-    """Return operations per real token in training, averaged over both sides.
+    """Return operations per real token in training all weights, averaged over both sides.
 
-    As is usual, they exclude the products of attention, which depend on sentence lengths.
+    As is usual, they exclude the products of attention, which depend on sentence lengths, and what
+    ``remat`` computes a second time.
     """
     flops = costs.count_flops(source_length=0, target_length=0)
     return TRAINING * (flops.source + flops.target) / 2

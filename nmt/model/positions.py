@@ -164,8 +164,8 @@ class RelativeBias(keras.layers.Layer):
 def list_slopes(num_heads: int) -> list[float]:
     """Return the slope of each head: Press et al. 2022, section 3.
 
-    If H is a power of 2, they are 2^(-8/H), 2^(-16/H), …, 2^-8. Otherwise they are those of the
-    next lower power, followed by every second slope of twice that power.
+    If H is a power of 2, they are 2^(-8/H), 2^(-16/H), …, 2^-8. Otherwise, as in the authors' code,
+    they are those of the next lower power, followed by every second slope of twice that power.
     """
     power = 1 << (num_heads.bit_length() - 1)
     slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]

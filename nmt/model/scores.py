@@ -4,8 +4,8 @@ Each score gives weights softmax(score(h, m_s)) over the encoder's states m_1 �
 segment, and their weighted mean is the context:
 
 - "additive": v^T tanh(W_q h + W_k m), Bahdanau et al. 2015, appendix A.1.2;
-- "dot": h · m / sqrt(R), Luong et al. 2015, equation 8;
-- "general": h^T W m / sqrt(R), Luong et al. 2015, equation 8;
+- "dot": h · m / sqrt(R), Luong et al. 2015, section 3.1;
+- "general": h^T W m / sqrt(R), Luong et al. 2015, section 3.1;
 - "cross": the `CrossAttention` of the transformer, Q K^T / sqrt(K) per head.
 
 The last three are products of a query with keys (`DotProductScore`); the first is not

@@ -18,7 +18,7 @@ def is_behind(run: RunFolder, share: float) -> bool:
 
     Siblings are the runs in the same folder with the same dev split; only those with as many
     evaluations are compared, up to the same evaluation. With a share of 0.5, this resembles the
-    median stopping rule of Golovin et al. 2017 (Google Vizier, section 3.5.2), which compares with
+    median stopping rule of Golovin et al. 2017 (Google Vizier, section 3.2.2), which compares with
     the running averages of trials that have ended. After the first evaluation it is too early to
     tell.
 

@@ -207,7 +207,7 @@ def describe(
     lines += [f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()]
     if class_name is None:
         flops = count_training_flops_per_token(model.sizes.costs)
-        lines.append(f"{flops / 1e6:,.1f} MFLOP per token in training")
+        lines.append(f"{flops / 1e6:,.1f} MFLOP per token to train all weights")
     return "\n".join(lines)
 
 

@@ -117,6 +117,11 @@ def test_confidence_intervals() -> None:
     assert bleu.half_width == pytest.approx(0, abs=1e-9)
 
 
+def test_a_single_text_has_no_interval() -> None:
+    scores = corpus_scores(GOOD[:1], REFERENCES[:1], language="en", intervals=True)
+    assert scores == corpus_scores(GOOD[:1], REFERENCES[:1], language="en")
+
+
 def test_resamples_of_empty_references_alone_leave_no_interval() -> None:
     hypotheses, references = [GOOD[1], ""], [REFERENCES[1], ""]  # a quarter of all resamples
     bleu, *others = corpus_scores(hypotheses, references, language="en", intervals=True)

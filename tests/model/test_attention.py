@@ -394,6 +394,19 @@ def test_fused_equals_explicit(masked: bool) -> None:
         np.testing.assert_allclose(left, right, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(T, S), (3, 1, S), (3, T, S), (1, 1, T, S)])
+def test_masks_may_lack_axes_in_every_kernel(shape: tuple[int, ...]) -> None:
+    query, key, value = normal(22, B, T, 3, 4), normal(23, B, S, 3, 4), normal(24, B, S, 3, 4)
+    mask = random_mask(25, *shape)
+    full = np.broadcast_to(mask, (B, 3, T, S))
+    expected, _ = scaled_dot_product_attention(query, key, value, full)
+    for kernel in (*KERNELS, "chunked"):
+        actual, _ = scaled_dot_product_attention(query, key, value, mask, kernel=kernel)
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(actual), ops.convert_to_numpy(expected), atol=1e-6
+        )
+
+
 def test_a_fused_kernel_still_returns_weights() -> None:
     query, key, value = normal(22, B, T, 4, 3), normal(23, B, S, 4, 3), normal(24, B, S, 4, 3)
     inputs = (query, key, value, random_mask(25, B, 4, T, S))

@@ -335,6 +335,7 @@ def test_adapters_alone_are_trained_saved_and_resumed(shop: Workshop, general: R
     shown = io.StringIO()
     whole = adapt(shop, general, *adapters, console=Console(file=shown, width=300))
     assert "of them trained, " in shown.getvalue()
+    assert "MFLOP per token to train all weights" in shown.getvalue()
     half = adapt(shop, general, *adapters, "training.max_steps=2")
     again = shop.train(f"training.resume={half.path}", "training.max_steps=4")
     arrays = [read_arrays(run.folder.checkpoints.path(4))[0] for run in (whole, again)]

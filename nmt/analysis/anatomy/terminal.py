@@ -41,7 +41,10 @@ def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Tabl
             flops.target_products,
         ),
         "forward": (flops.source, flops.target),
-        f"training, {TRAINING} x forward": (TRAINING * flops.source, TRAINING * flops.target),
+        f"training all weights, {TRAINING} x forward": (
+            TRAINING * flops.source,
+            TRAINING * flops.target,
+        ),
     }
     for name, counts in rows.items():
         table.add_row(name, *(f"{count / 1e6:,.3f}" for count in counts))

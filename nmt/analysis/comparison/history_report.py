@@ -40,7 +40,8 @@ def describe(
         step = max(counts, key=counts.__getitem__)
         if counts[step]:
             sentences.append(
-                f"Most were {word} between updates {starts[step]:,} and {step:,}: {counts[step]:,}."
+                f"Between updates {starts[step]:,} and {step:,}, {counts[step]:,} were {word}: the "
+                "most between two evaluations."
             )
     learned = [each for each in slices if each.half_at is not None]
     if learned:

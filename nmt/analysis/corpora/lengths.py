@@ -48,7 +48,7 @@ class Lengths:
         The last bar holds the longest 1% at most.
         """
         lengths = self.characters[:, 0]
-        width = max(1, int(-(-np.percentile(lengths, 99) // _MAX_BARS)))
+        width = int(np.percentile(lengths, 99, method="higher")) // _MAX_BARS + 1
         bins = np.minimum(lengths // width, _MAX_BARS)
         counts = np.bincount(bins)
         lines = []

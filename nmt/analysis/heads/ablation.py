@@ -109,7 +109,7 @@ def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str
     outputs = translator.translate([pair.source for pair in pairs], beam_size=1)
     references = [pair.target for pair in pairs]
     (bleu,) = corpus_scores(outputs, references, language=language, names=("BLEU",))
-    loss = measure_perplexity(translator.score(pairs)).nats_per_piece
+    loss = measure_perplexity(translator.score(pairs), references).nats_per_piece
     return HeadScores(loss, bleu.value, bleu.signature)
 
 

@@ -80,6 +80,11 @@ def test_kinds_are_in_the_order_in_which_they_were_learned() -> None:
     findings = describe(history, list_progress(history), progress)
     assert findings[0].startswith("20 of 40 sentences are right after update 7")
     assert any("10 of these are forgotten" in each for each in findings)
+    most = "the most between two evaluations."
+    assert [each for each in findings if each.endswith(most)] == [
+        f"Between updates 0 and 5, 20 were learned: {most}",
+        f"Between updates 5 and 6, 10 were forgotten: {most}",
+    ]
     assert any(each.endswith("kind 3; where kind 2.") for each in findings)
 
 

@@ -47,6 +47,13 @@ def test_bars_name_their_lengths() -> None:
     assert [line.split()[:2] for line in lines[-2:]] == [["95–99", "500"], ["100–…", "1"]]
 
 
+def test_the_last_bar_holds_one_percent_at_most() -> None:
+    for sizes in ([20] * 100, [5] * 30 + [40] * 70, range(1, 103), [1] * 297 + [90, 91, 92]):
+        lines = Lengths([Pair("a" * n, "b") for n in sizes]).as_bars()
+        counts = [int(line.split()[1]) for line in lines if "…" in line]
+        assert sum(counts) <= len(sizes) / 100
+
+
 def test_a_picture_shows_both_histograms(tmp_path: Path) -> None:
     pairs = [Pair("a" * (n % 50 + 1), "b" * (n % 60 + 1)) for n in range(1000)]
     figure = draw_lengths(Lengths(pairs), ("es", "en"))
