@@ -122,7 +122,7 @@ def select_samples(run: RunFolder, translator: Translator, format_name: str) -> 
         and not text.segments[0].is_copied
         and not any(text.spaces)
         and not text.source.tags
-        and not text.segments[0].brackets.tags
+        and not (text.segments[0].brackets.tags or text.segments[0].remarks)
         and text.segments[0].case is not LetterCase.TITLE
     }
     if format_name != "savedmodel":

@@ -20,8 +20,9 @@ from nmt.data.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from nmt.inference.contract import BeamOptions, Hypothesis
 from nmt.inference.programs import search_in_graph
 from nmt.inference.results import Translation
+from nmt.inference.segment_writing import SegmentWriter
 from nmt.inference.segmenting import Segmenter
-from nmt.inference.segments import Segment, SegmentWriter, copy_segment
+from nmt.inference.segments import Segment, copy_segment
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start
 from nmt.text.scripts import UNKNOWN_LANGUAGE

@@ -31,10 +31,11 @@ from nmt.inference.prefixes import Prefix
 from nmt.inference.quality import StoredQuality, copy_with_words
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation, list_distinct
+from nmt.inference.segment_writing import SegmentWriter
 from nmt.inference.segmenting import Segmenter
-from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
+from nmt.inference.segments import Segment, SegmentedText, copy_segment
 from nmt.inference.term_constraints import TermConstraints
-from nmt.inference.word_links import add_words, locate_sources
+from nmt.inference.word_links import add_remarks, add_words, locate_sources
 from nmt.text.cleaning import clean_input
 from nmt.text.tags import Insertions
 
@@ -67,7 +68,7 @@ class _Plan(NamedTuple):
             translation = copy_segment(segment, language)
         if self.terms is not None:
             [translation] = self.terms.report(segment, [translation])
-        return translation
+        return add_remarks(segment, translation)
 
 
 class Pipeline:
@@ -127,6 +128,14 @@ class Pipeline:
         plan = self._plan(request)
         with ThreadPoolExecutor(plan.engine.workers) as pool:
             return self._start_segments(segments, plan, pool)()
+
+    def translate_remarks(self, segment: Segment) -> Segment:
+        """Return a segment with the best translations of its remarks."""
+        if not segment.remarks:
+            return segment
+        plan = self._plan(SearchRequest())
+        with ThreadPoolExecutor(plan.engine.workers) as pool:
+            return self._translate_remarks([segment], plan, pool)[0]
 
     def join(
         self, text: SegmentedText, segments: list[list[Translation]], request: Request
@@ -242,8 +251,31 @@ class Pipeline:
 
         return wait
 
+    def _translate_remarks(
+        self, segments: Sequence[Segment], plan: _Plan, pool: Executor
+    ) -> list[Segment]:
+        """Search the segments of remarks, and wait for them."""
+        texts = [
+            (remark.text, segment.aligns_tags)
+            for segment in segments
+            for remark in segment.remarks
+            if remark.translation is None
+        ]
+        if not texts:
+            return list(segments)
+        parts = [
+            replace(part, aligns_tags=True) if aligns_tags else part
+            for text, aligns_tags in texts
+            for part in text.segments
+        ]
+        found = iter(self._start_segments(parts, plan, pool)())
+        rows = ((text, [next(found) for _ in text.segments]) for text, _ in texts)
+        best = (self.join(text, row, SearchRequest(n_best=1))[0][0] for text, row in rows)
+        return [segment.with_remarks(best) for segment in segments]
+
     def _start_segments(self, segments: Sequence[Segment], plan: _Plan, pool: Executor) -> Pending:
         """Start to search, in batches of similar length; copied segments cost no search."""
+        segments = self._translate_remarks(segments, plan, pool)
         options = plan.options
         if isinstance(options, SamplingOptions):
             count = width = options.samples  # of each segment: returned, and searched
@@ -315,7 +347,7 @@ class Pipeline:
         if plan.terms is not None:
             translations = list(map(plan.terms.report, batch, translations))
         return [
-            [project_brackets(segment, translation) for translation in alternatives]
+            [add_remarks(segment, project_brackets(segment, each)) for each in alternatives]
             for segment, alternatives in zip(batch, translations, strict=True)
         ]
 

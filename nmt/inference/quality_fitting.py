@@ -24,7 +24,8 @@ from nmt.inference.lexicon import MAX_PAIRS, Lexicon
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.repeating import search_without_loops
-from nmt.inference.segments import Segment, SegmentWriter
+from nmt.inference.segment_writing import SegmentWriter
+from nmt.inference.segments import Segment
 from nmt.inference.word_links import make_word_test
 from nmt.text.case import apply_case
 from nmt.text.context import split_tag
@@ -264,7 +265,7 @@ def translate_and_score(
     kept = [
         (text.segments[0], pair.target)
         for text, pair in zip(segmented, pairs, strict=True)
-        if len(text.segments) == 1 and not text.segments[0].is_copied
+        if len(text.segments) == 1 and not (text.segments[0].is_copied or text.segments[0].remarks)
     ]
     lengths = [len(segment.ids) for segment, _ in kept]
     engine = translator.engine

@@ -20,7 +20,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.markup_projection import needs_alignment
 from nmt.inference.normalization import NormalizedText, Normalizer
-from nmt.inference.segments import Segment, SegmentedText, link_parts
+from nmt.inference.segments import Segment, SegmentedText, link_parts, read_remarks
 from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
@@ -32,7 +32,14 @@ from nmt.text.marked import MarkedText
 from nmt.text.scripts import UNKNOWN_LANGUAGE, character_ends
 from nmt.text.sentences import CLOSING, split_label, split_sentences
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import SLOTS, SlottedText, Span, has_letters_outside
+from nmt.text.spans import (
+    SLOTS,
+    SlottedText,
+    Span,
+    drop_inner,
+    has_letters_outside,
+    skip_span,
+)
 from nmt.text.tags import TaggedText, read_tags
 from nmt.text.terms import Glossary
 
@@ -121,7 +128,7 @@ class Segmenter:
         self.unit = unit
         self.language = language
         # That of a tag may be another one.
-        self._target_language = UNKNOWN_LANGUAGE if tags else target_language
+        self.target_language = UNKNOWN_LANGUAGE if tags else target_language
         self.context = context
         self._tokenizer = tokenizer
         self.words = words
@@ -167,7 +174,10 @@ class Segmenter:
         encoded = self._tokenizer.encode(
             [sentence.tag + sentence.context + sentence.normalized.text for sentence in sentences]
         )
-        segments = map(self._cut, sentences, encoded)
+        segments = (
+            [read_remarks(each, sentence.tag, self) for each in self._cut(sentence, ids)]
+            for sentence, ids in zip(sentences, encoded, strict=True)
+        )
         return [
             SegmentedText(
                 tuple(
@@ -314,7 +324,7 @@ class Segmenter:
             )
             for space, slotted, ids, is_copied in parts
         ]
-        return link_parts(segments, sentence.space, self._target_language)
+        return link_parts(segments, sentence.space, self.target_language)
 
     def _count_before(self, sentence: _Sentence) -> int:
         """Return the number of tokens of a context and a tag before it; 0 without a context."""
@@ -334,7 +344,7 @@ class Segmenter:
         width = _WINDOW * room
         begin = 0
         while begin < len(text):
-            limit = _skip_span(begin + width, spans)
+            limit = skip_span(begin + width, spans)
             window = text[begin:limit]
             end = len(window)
             if limit < len(text) or not self._fits(window, room, find):
@@ -360,7 +370,7 @@ class Segmenter:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
         spans = find(text) if self._slots else []
         for cut in _CUTS:
-            ends = _drop_inner([match.end() for match in cut.finditer(text)], spans)
+            ends = drop_inner([match.end() for match in cut.finditer(text)], spans)
             clauses = (text[begin:end].strip() for begin, end in pairwise([0, *ends]))
             sizes = accumulate(len(self._encode(clause, find(clause))) for clause in clauses)
             # Encoded together they hardly ever have more tokens than encoded one by one.
@@ -368,7 +378,7 @@ class Segmenter:
             for end in reversed(ends[: len(fitting)]):
                 if self._fits(text[:end], room, find):
                     return end
-        ends = _drop_inner(character_ends(text), spans)
+        ends = drop_inner(character_ends(text), spans)
         too_long = bisect_left(ends, True, key=lambda end: not self._fits(text[:end], room, find))
         return ends[max(too_long - 1, 0)]
 
@@ -387,14 +397,3 @@ class Segmenter:
 
 def _add_tags(segment: Segment, source: TaggedText) -> Segment:
     return replace(segment, tags=source.tags, aligns_tags=needs_alignment(source.marked))
-
-
-def _drop_inner(ends: list[int], spans: Sequence[Span]) -> list[int]:
-    """Return the ends that are not inside a kept span."""
-    return [end for end in ends if _skip_span(end, spans) == end]
-
-
-def _skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:
-    """Return an index, or the end of the span that it is inside of."""
-    number = bisect_left(spans, (at, 0)) - 1  # the last span that begins before it
-    return max(at, spans[number][1]) if number >= 0 else at

@@ -1,53 +1,38 @@
-"""Segments of texts, and how their translations are written."""
+"""Segments of texts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.normalization import NormalizedText
-from nmt.inference.placing import Placer
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
-from nmt.inference.results import Translation, clean_output
-from nmt.text.brackets import remove_brackets
-from nmt.text.case import (
-    LetterCase,
-    apply_case,
-    copy_first_capital,
-    copy_unusual_case,
-    lower_first_capital,
-)
+from nmt.inference.results import Translation
+from nmt.text.brackets import find_remarks, is_remark, remove_brackets
+from nmt.text.case import LetterCase
 from nmt.text.dates import NO_DATES, DateWriter
-from nmt.text.final_marks import (
-    ALL_STOPS,
-    copy_final_marks,
-    find_commas,
-    localize_marks,
-    replace_commas,
-)
+from nmt.text.final_marks import ALL_STOPS, find_commas, localize_marks
+from nmt.text.marked import MarkedText
 from nmt.text.scripts import UNKNOWN_LANGUAGE, has_capital_nouns
 from nmt.text.sentences import CLOSING
-from nmt.text.spans import (
-    SLOTS,
-    Span,
-    find_spans,
-    is_intact,
-    order_placeholders,
-    restore_spans,
-    space_slots,
-)
+from nmt.text.spans import SLOTS, Span
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
 from nmt.text.terms import Glossary
 
-_ONE_WORD = re.compile(r"\w+\W?")
+if TYPE_CHECKING:
+    from nmt.inference.segmenting import Segmenter
+
 _ENDS = re.compile(rf"[{re.escape(ALL_STOPS)}][{CLOSING}]*$")  # of a sentence
+
+
+_BEGUN_REMARK = re.compile(r"\s[(\[][^()\[\]]*$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +60,7 @@ class Segment:
     # Whether it is inside of a sentence: a common word at the beginning of its translation has no
     # capital.
     begins_lower: bool = False
+    remarks: tuple[Remark, ...] = ()  # those of its kept spans that are translated
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -88,8 +74,15 @@ class Segment:
 
     @cached_property
     def target_spans(self) -> tuple[str, ...]:
-        """What translations have in place of kept spans: these, dates and digits translated."""
-        return self.dates.write_all(self.text, self.spans)
+        """What translations have in place of kept spans: these, dates and digits translated.
+
+        Remarks are translated if their translations are known.
+        """
+        spans = list(self.dates.write_all(self.text, self.spans))
+        for remark in self.remarks:
+            if remark.translation is not None:
+                spans[remark.slot] = remark.translation.text
+        return tuple(spans)
 
     @property
     def needs_words(self) -> bool:
@@ -134,8 +127,23 @@ class Segment:
         bare = remove_brackets(remove_tags(prefix, self.tags), self.brackets.tags)
         ends_word = ends_word or bare[-1:].isspace()
         prefix = " ".join(bare.split())
-        prefix_in_slots = make_prefix(prefix, self.target_spans, self.case, ends_word=ends_word)
-        return replace(self, prefix=prefix_in_slots)
+        if self.remarks and (begun_remark := _BEGUN_REMARK.search(prefix)):  # it is translated anew
+            prefix, ends_word = prefix[: begun_remark.start()], True
+        written = (prefix[begin:end] for begin, end in find_remarks(prefix))
+        begun = self.with_remarks(Translation(text, 0.0, 0.0, ()) for text in written)
+        prefix_in_slots = make_prefix(prefix, begun.target_spans, self.case, ends_word=ends_word)
+        return replace(begun, prefix=prefix_in_slots)
+
+    def with_remarks(self, translations: Iterable[Translation]) -> Segment:
+        """Return a segment with translations of its first remarks that have none."""
+        if not self.remarks:
+            return self
+        new = iter(translations)
+        remarks = (
+            each if each.translation else each._replace(translation=next(new, None))
+            for each in self.remarks
+        )
+        return replace(self, remarks=tuple(remarks))
 
     def find_tokens(self, tokenizer: Tokenizer) -> list[Span]:
         """Return the characters [begin, end) of the text of each id, but for a tag and a context.
@@ -166,6 +174,37 @@ class SegmentedText(NamedTuple):
         return [*(segment.space for segment in self.segments), self.end]
 
 
+class Remark(NamedTuple):
+    """A text in brackets inside of a sentence, as in "Ana (mi hermana) y yo".
+
+    The model reads the sentence with a slot in its place: such sentences are rare in training.
+    """
+
+    slot: int  # number of its slot
+    text: SegmentedText  # with its brackets
+    translation: Translation | None = None  # None: not translated yet
+
+
+def read_remarks(segment: Segment, tag: str, segmenter: Segmenter) -> Segment:
+    """Return a segment with the segments of its remarks.
+
+    Args:
+        segment: the segment.
+        tag: of the text, with the space after it, if any.
+        segmenter: that made the segment.
+    """
+    remarks = []
+    for slot, span in enumerate(segment.spans):
+        if not is_remark(span):
+            continue
+        (first, *others), end, _ = segmenter.segment(tag + span[1:-1])
+        begins_lower = first.text[:1].islower() and may_lower(segmenter.target_language)
+        first = replace(first, space=span[0] + first.space, begins_lower=begins_lower)
+        source = TaggedText(MarkedText(span))
+        remarks.append(Remark(slot, SegmentedText((first, *others), end + span[-1], source)))
+    return replace(segment, remarks=tuple(remarks)) if remarks else segment
+
+
 def link_parts(parts: Sequence[Segment], space: str, language: str) -> list[Segment]:
     """Return the parts of a sentence, marked as such.
 
@@ -175,40 +214,21 @@ def link_parts(parts: Sequence[Segment], space: str, language: str) -> list[Segm
         language: BCP 47 tag of their translations. If it is unknown or has nouns with capitals,
             capitals at their beginnings stay.
     """
-    may_lower = language != UNKNOWN_LANGUAGE and not has_capital_nouns(language)
+    lowers = may_lower(language)
     return [
         replace(
             part,
             space=part.space if number > 1 else space,
             continues=number < len(parts),
-            begins_lower=may_lower and number > 1 and not _ENDS.search(parts[number - 2].text),
+            begins_lower=lowers and number > 1 and not _ENDS.search(parts[number - 2].text),
         )
         for number, part in enumerate(parts, 1)
     ]
 
 
-def write_first_letter(segment: Segment, text: str, tokenizer: Tokenizer) -> str:
-    """Return a translation whose first letter is a capital or a small one, as its place needs.
-
-    At the beginning of a sentence, a capital of the source is copied. Inside of a sentence, common
-    words begin with a small letter.
-
-    Args:
-        segment: the source.
-        text: the translation, or its first word.
-        tokenizer: of the run. Words that are a single piece in lower case are common.
-    """
-    if not segment.begins_lower:
-        return copy_first_capital(segment.text, text)
-    terms = segment.glossary.terms if segment.glossary else ()
-    if any(re.match(rf"{re.escape(term.target)}(?!\w)", text) for term in terms):
-        return text
-
-    def is_common(word: str) -> bool:
-        [ids] = tokenizer.target.encode([word])
-        return tokenizer.target.pieces(ids) == [f"▁{word}"]
-
-    return lower_first_capital(segment.text, text, is_common)
+def may_lower(language: str) -> bool:
+    """Whether a capital tells the beginning of a sentence, or a name, in a language."""
+    return language != UNKNOWN_LANGUAGE and not has_capital_nouns(language)
 
 
 def show_spans(text: str, spans: Sequence[str]) -> str:
@@ -232,154 +252,6 @@ def copy_signs(segment: Segment, language: str) -> list[str]:
     values = dict(zip(SLOTS, segment.target_spans, strict=False))
     copied = [values.get(sign) or localize_marks(sign, language) for sign in segment.text]
     return copied if any(copied) else list(segment.text)
-
-
-class SegmentWriter:
-    """Writes the outputs of a search as translations.
-
-    Args:
-        tokenizer: the tokenizer of their ids.
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def write(
-        self,
-        engine: Engine | None,
-        segments: Sequence[Segment],
-        outputs: Sequence[Sequence[Hypothesis]],
-    ) -> list[list[Translation]]:
-        """Return the translations of segments: one line each, with kept spans and letter case.
-
-        A kept span that an output lacks is inserted beside the target word that is aligned to the
-        source word beside it.
-
-        Args:
-            engine: the engine that searched; None: it cannot align.
-            segments: the segments.
-            outputs: the hypotheses of each.
-        """
-        pairs = [
-            (segment, hypothesis)
-            for segment, hypotheses in zip(segments, outputs, strict=True)
-            for hypothesis in hypotheses
-        ]
-        decoded = self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
-        texts = list(map(clean_output, decoded))
-        lacking = [
-            number
-            for number, ((segment, _), text) in enumerate(zip(pairs, texts, strict=True))
-            if any(slot not in text for slot in SLOTS[: len(segment.spans)])
-            or (segment.ellipses and not segment.has_commas_of(text))
-        ]
-        aligned: dict[int, np.ndarray] = {}
-        if lacking and engine is not None and engine.can_align:
-            alignments = align_outputs(engine, [pairs[i] for i in lacking])
-            aligned = dict(zip(lacking, alignments, strict=True))
-        translations = iter(
-            self._write(*pair, text, aligned.get(number))
-            for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
-        )
-        return [[next(translations) for _ in hypotheses] for hypotheses in outputs]
-
-    def _write(
-        self,
-        segment: Segment,
-        hypothesis: Hypothesis,
-        text: str,
-        weights: np.ndarray | None,
-    ) -> Translation:
-        """Return a translation.
-
-        Args:
-            segment: the segment.
-            hypothesis: an output of its search.
-            text: the decoded output, in one line.
-            weights: float32 [T, S], of `Engine.align`; None: missing slots are added at its end.
-        """
-        lost: tuple[str, ...] = ()
-        if not text and _ONE_WORD.fullmatch(segment.text):  # the model knows no translation
-            text = segment.text
-        spans, count, prefix = segment.target_spans, len(segment.spans), segment.prefix
-        placer = None
-        if weights is not None:
-            placer = Placer(self._tokenizer, segment, hypothesis, weights)
-        if self._tokenizer.slots and not is_intact(text, count):
-            place = None if placer is None else placer.place_slot
-            text, lost = restore_spans(text, SLOTS[:count], place, prefix.find_end(text))
-            text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
-        if count:
-            text = order_placeholders(text, segment.spans, prefix.find_end(text))
-        if segment.ellipses:
-            text = _write_ellipses(segment, text, placer)
-        if not prefix.text:  # letter case depends on what slots touch
-            text = space_slots(segment.text, text, segment.spans)
-        begin = prefix.find_end(text)
-        text = text[:begin] + self._write_case(segment, text[begin:])
-        if len(text) > begin:
-            text = copy_final_marks(segment.text, text, is_fragment=segment.is_fragment)
-            text = _cut_dot_after_sign(segment, text)
-        if count:
-            written = segment.dates.remove_articles(segment.text, text[begin:], segment.spans)
-            text = text[:begin] + written
-            # The dot of an abbreviated unit is also a full stop.
-            spans = tuple(
-                span.removesuffix(".") if f"{slot}." in text else span
-                for slot, span in zip(SLOTS, spans, strict=False)
-            )
-            text = restore_spans(space_slots(segment.text, text, segment.spans), spans)[0]
-        begin_text = show_spans(prefix.text, spans)
-        if text.startswith(begin_text):
-            text = prefix.full_text + text.removeprefix(begin_text)
-        return Translation(
-            text,
-            hypothesis.log_prob,
-            hypothesis.score,
-            hypothesis.tokens,
-            lost_spans=tuple(spans[SLOTS.index(slot)] for slot in lost),
-        )
-
-    def _write_case(self, segment: Segment, text: str) -> str:
-        """Return a translation in the letter case of its source; kept spans are not changed."""
-        if segment.case is not LetterCase.UPPER:
-            text = copy_unusual_case(segment.text, text)
-        if segment.case is LetterCase.ORDINARY:
-            if segment.prefix.text:
-                return text
-            return write_first_letter(segment, text, self._tokenizer)
-        parts: list[str] = []
-        end = 0
-        for first, last in [*find_spans(text), (len(text), len(text))]:
-            parts += [apply_case(text[end:first], segment.case), text[first:last]]
-            end = last
-        return "".join(parts)
-
-
-def _cut_dot_after_sign(segment: Segment, text: str) -> str:
-    """Return a translation without a full stop that its source lacks after an emoji, as ":)"."""
-    last = segment.text[-1:]
-    if last in SLOTS[: len(segment.spans)] and text.endswith(f"{last}."):
-        is_sign = not any(map(str.isalnum, segment.spans[SLOTS.index(last)]))
-        return text.removesuffix(".") if is_sign else text
-    return text
-
-
-def _write_ellipses(segment: Segment, text: str, placer: Placer | None) -> str:
-    """Return a translation with the ellipses that the model reads as commas.
-
-    If it has as many commas as the source, they match in order; else the alignment tells where an
-    ellipsis belongs. It is left out if that is unknown.
-    """
-    if segment.has_commas_of(text):
-        commas = find_commas(text)
-        places = {commas[number]: mark for number, mark in segment.ellipses.items()}
-    elif placer is not None:
-        places = {placer.place_comma(text, n): mark for n, mark in segment.ellipses.items()}
-    else:
-        return text
-    begin = segment.prefix.find_end(text)
-    return replace_commas(text, {at: mark for at, mark in places.items() if at >= begin})
 
 
 def align_outputs(

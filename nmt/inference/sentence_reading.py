@@ -13,7 +13,7 @@ from unicodedata import category
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.normalization import Normalizer
-from nmt.text.brackets import PAIRS, read_brackets
+from nmt.text.brackets import PAIRS, find_remarks, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
@@ -131,14 +131,15 @@ class SentenceReader:
         return self._read(text)
 
     def remove_brackets(self, text: str) -> str:
-        """Return a sentence without the brackets that are taken out."""
-        return self._read_brackets(text).text
+        """Return a sentence without the brackets that the model has not learned."""
+        return self._read_brackets(text, takes_remarks=True).text
 
-    def _read_brackets(self, text: str) -> TaggedText:
+    def _read_brackets(self, text: str, *, takes_remarks: bool = False) -> TaggedText:
         terms: list[Span] = []
         if self._glossary is not None and not self._brackets.isdisjoint(text):
             terms = [(match.begin, match.end) for match in self._glossary.find(text)]
-        return read_brackets(text, self._brackets, terms)
+        stay = terms if takes_remarks else [*terms, *find_remarks(text, self._brackets, terms)]
+        return read_brackets(text, self._brackets, stay)
 
     def _read(self, text: str) -> ReadSentence:
         given, spans = text, self._find_kept(text)
@@ -197,15 +198,16 @@ class SentenceReader:
         return sorted([*spans, *unencodable[:room]])
 
     def _find_kept(self, text: str) -> list[Span]:
-        """Return the characters [begin, end) of kept spans, options, and dates around numbers.
+        """Return the characters [begin, end) of kept spans, options, dates and remarks.
 
-        Where a term overlaps a date, the term counts.
+        Dates are around numbers. Where a term overlaps a date, the term counts.
         """
         spans, dates = list(find_spans(text)), list[Span]()
         date_spans = self.dates.find(text)
-        has_spans = bool(spans or date_spans or "-" in text)
-        terms = self._glossary.find(text) if has_spans and self._glossary is not None else []
-        is_term = make_overlap_test([(match.begin, match.end) for match in terms])
+        has_spans = bool(spans or date_spans or "-" in text or not self._brackets.isdisjoint(text))
+        matches = self._glossary.find(text) if has_spans and self._glossary is not None else []
+        terms = [(match.begin, match.end) for match in matches]
+        is_term = make_overlap_test(terms)
         for begin, end in date_spans:
             first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
             inner = spans[first:last]
@@ -222,7 +224,10 @@ class SentenceReader:
         if self._words is not None:
             spans = list(cut_words(text, spans, is_read))
         spans = sorted([*spans, *find_options(text, spans, is_read)])
-        return sorted([*_join_ranges(text, add_units(text, spans, is_read)), *dates])
+        kept = [*_join_ranges(text, add_units(text, spans, is_read)), *dates]
+        remarks = find_remarks(text, self._brackets, terms)
+        is_inside = make_overlap_test(remarks)
+        return sorted([*remarks, *(span for span in kept if not is_inside(*span))])
 
     def _find_unencodable(self, text: str, protected: Sequence[Span]) -> list[Span]:
         """Return symbols, and words most of whose letters are read as bytes, but for ``protected``.

@@ -119,6 +119,39 @@ def link_words(
     return words
 
 
+def add_remarks(segment: Segment, translation: Translation) -> Translation:
+    """Return a translation with the words, the terms and the lost spans of its remarks."""
+    known = {remark.slot: remark.translation for remark in segment.remarks if remark.translation}
+    if not known:
+        return translation
+    places = {_locate_slot(segment, slot): remark for slot, remark in known.items()}
+    words: list[Word] = []
+    for word in translation.words:
+        [source] = word.sources if len(word.sources) == 1 else [(0, 0)]
+        remark = places.get(source)
+        if remark is None or translation.text[word.begin : word.end] != remark.text:
+            words.append(word)
+            continue
+        words += (
+            replace(
+                inner,
+                begin=word.begin + inner.begin,
+                end=word.begin + inner.end,
+                sources=tuple((source[0] + begin, source[0] + end) for begin, end in inner.sources),
+            )
+            for inner in remark.words or [replace(word, begin=0, end=word.end - word.begin)]
+        )
+    return replace(
+        translation,
+        words=tuple(words),
+        terms=(*translation.terms, *chain.from_iterable(each.terms for each in known.values())),
+        lost_spans=(
+            *translation.lost_spans,
+            *chain.from_iterable(each.lost_spans for each in known.values()),
+        ),
+    )
+
+
 def make_word_test(reference: str) -> Callable[[str], bool]:
     """Return a function that tells whether a reference has a word of a translation, in any case.
 
@@ -186,10 +219,15 @@ def _link_spans(segment: Segment, located: Mapping[Span, int]) -> Iterator[tuple
         segment: the source.
         located: see `_locate_spans`.
     """
-    _, origins = expand_slots(segment.text, segment.spans)
     for target, number in located.items():
-        at = segment.text.index(SLOTS[number])
-        yield target, (bisect_left(origins, at), bisect_left(origins, at + 1))
+        yield target, _locate_slot(segment, number)
+
+
+def _locate_slot(segment: Segment, number: int) -> Span:
+    """Return the characters [begin, end) of `Segment.full_text` that a slot stands for."""
+    _, origins = expand_slots(segment.text, segment.spans)
+    at = segment.text.index(SLOTS[number])
+    return bisect_left(origins, at), bisect_left(origins, at + 1)
 
 
 def _link_terms(segment: Segment, text: str) -> list[tuple[Span, Span]]:

@@ -109,6 +109,7 @@ class SegmentTranslator:
     def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
         """Return the most probable next words after the prefix of each segment, best first."""
         translator = self._translator
+        segments = list(map(self._pipeline.translate_remarks, segments))
         return find_alternatives(translator.engine, translator.tokenizer, segments, count)
 
     def load_attention(self) -> None:

@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 from nmt.text.cleaning import clean_text
 from nmt.text.marked import splice
 from nmt.text.scripts import CAPITALS, is_spaced_alnum, is_unspaced_letter
-from nmt.text.spans import Span, find_spans, make_kept_test, make_overlap_test
+from nmt.text.spans import (
+    Span,
+    find_spans,
+    has_letters_outside,
+    make_kept_test,
+    make_overlap_test,
+)
 from nmt.text.tags import SPACED_MARKS, TaggedText, take_out
 
 # Opening sign -> closing sign.
@@ -28,6 +34,10 @@ _CLOSING = frozenset(PAIRS.values())
 _TIGHT = frozenset("\"'’*_~")  # without a space on the inner side, and a word on the outer one
 _OPENING = frozenset("([{«“„‘¿¡<")  # between a word and one of them, there is a space
 _DEEPEST = 8  # opened brackets that a sign may close
+_ROUND = frozenset("([")
+_REMARK = re.compile(
+    r"[(\[].*(?:[^\W\d_]{4}|\w\W+\w|[A-Z]{2}).*[)\]]", re.DOTALL
+)  # see `find_remarks`
 
 _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
 # The mark of an item, or the dash of a speech, at the beginning of a line ...
@@ -82,7 +92,42 @@ def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
     return before + opening, inside, closing
 
 
-def read_brackets(sentence: str, signs: frozenset[str], terms: Sequence[Span] = ()) -> TaggedText:
+def is_remark(text: str) -> bool:
+    """Whether a kept span is a text in brackets that can be translated: see `find_remarks`."""
+    if not _REMARK.fullmatch(text) or PAIRS[text[0]] != text[-1]:
+        return False
+    return (0, len(text)) not in find_spans(text) and has_letters_outside(text, [*find_spans(text)])
+
+
+def find_remarks(
+    sentence: str, signs: frozenset[str] = _ROUND, terms: Sequence[Span] = ()
+) -> list[Span]:
+    """Return the characters [begin, end) of remarks in brackets: those of "Ana (mi prima) y yo".
+
+    A remark comes after a word and a space. It is several words, one of at least four letters, or
+    an acronym.
+
+    Args:
+        sentence: the sentence.
+        signs: opening signs; only round and square brackets count.
+        terms: characters [begin, end) of terms, whose brackets count as letters.
+    """
+    is_term = make_overlap_test(terms)
+    remarks: list[Span] = []
+    for start, end in _match_brackets(sentence, signs & _ROUND):
+        begin, stop = start.start(), end.end()
+        follows_word = sentence[begin - 1 : begin].isspace() and any(
+            map(str.isalpha, sentence[:begin])
+        )
+        is_free = not (is_term(*start.span()) or is_term(*end.span()))
+        if follows_word and is_free and is_remark(sentence[begin:stop]):
+            while remarks and remarks[-1][0] > begin:  # inside of this one
+                remarks.pop()
+            remarks.append((begin, stop))
+    return remarks
+
+
+def read_brackets(sentence: str, signs: frozenset[str], stay: Sequence[Span] = ()) -> TaggedText:
     """Return a sentence whose brackets are taken out, as elements around the text inside of them.
 
     Brackets that alone separate words, as in "(pre)historia", stay, and so do those inside of kept
@@ -91,12 +136,12 @@ def read_brackets(sentence: str, signs: frozenset[str], terms: Sequence[Span] = 
     Args:
         sentence: the sentence.
         signs: the opening signs to take out, of `PAIRS`.
-        terms: characters [begin, end) of terms, whose brackets stay.
+        stay: characters [begin, end) of terms and remarks, whose brackets stay.
     """
-    is_term = make_overlap_test(terms)
+    stays = make_overlap_test(stay)
     elements = []
     for start, end in _match_brackets(sentence, signs):
-        if is_term(*start.span()) or is_term(*end.span()):
+        if stays(*start.span()) or stays(*end.span()):
             continue
         inside = sentence[start.end() : end.start()]
         first = start.end() + len(inside) - len(inside.lstrip())

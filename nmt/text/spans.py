@@ -7,7 +7,7 @@ of pairs, and put back after the search.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -206,6 +206,17 @@ def find_spans(text: str) -> Iterator[tuple[int, int]]:
 def make_kept_test(text: str) -> Callable[[int, int], bool]:
     """Return a function that tells whether characters of a text overlap one of its kept spans."""
     return make_overlap_test(list(find_spans(text)))
+
+
+def drop_inner(ends: list[int], spans: Sequence[Span]) -> list[int]:
+    """Return the ends that are not inside a kept span."""
+    return [end for end in ends if skip_span(end, spans) == end]
+
+
+def skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:
+    """Return an index, or the end of the span that it is inside of."""
+    number = bisect_left(spans, (at, 0)) - 1  # the last span that begins before it
+    return max(at, spans[number][1]) if number >= 0 else at
 
 
 def has_letters_outside(text: str, spans: Sequence[tuple[int, int]]) -> bool:

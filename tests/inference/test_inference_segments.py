@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -612,6 +613,111 @@ def test_a_complete_word_is_not_continued_if_another_hypothesis_leaves_it(
         begun = translator.pipeline.begin_with(segment, prefix)
         [[translation]] = translator.pipeline.search_segments([begun], SearchRequest(2))
         assert translation.text == expected
+
+
+REMARK = "Ana (mi hermana) y yo."
+
+
+ENGLISH = {"mi": "my", "hermana": "sister", "la": "The", "y": "and", "yo": "I"}
+
+
+def translate_words(text: str) -> str:
+    """Return a sentence of the tests below with English words."""
+    return re.sub(r"\w+", lambda word: ENGLISH.get(word[0], word[0]), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "sources"),
+    [
+        (REMARK, "Ana (my sister) and I.", ["mi hermana", f"ana {A} y yo."]),
+        ("ANA (MI HERMANA) Y YO.", "ANA (MY SISTER) AND I.", ["mi hermana", f"ana {A} y yo."]),
+        ("Ana (Mi hermana).", "Ana (My sister).", ["mi hermana", f"ana {A}."]),
+        (
+            "Ana (mi hermana (la ana)) [y yo].",
+            "Ana (my sister (the ana)) [and I].",
+            ["la ana", f"mi hermana {A}", "y yo", f"ana {A} {B}."],
+        ),
+        ("https://a.b (mi hermana)", "https://a.b (my sister)", ["mi hermana"]),
+    ],
+)
+def test_remarks_in_brackets_are_translated_by_themselves(
+    tokenizer: Tokenizer, text: str, expected: str, sources: list[str]
+) -> None:
+    translator, engine = translator_of(tokenizer, translate_words)
+    assert translator.translate([text]) == [expected]
+    assert sorted(engine.sources) == sorted(sources)
+    assert translator.translate([text] * 2 + ["hoy"]) == [expected] * 2 + ["hoy"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Ana (y) yo.", "Ana (https://a.b) y yo.", "(mi hermana) y yo.", "Ana (a) y yo."]
+)
+def test_other_brackets_are_no_remarks(tokenizer: Tokenizer, text: str) -> None:
+    [segment] = translator_of(tokenizer)[0].segmenter.segment(text).segments
+    assert segment.remarks == ()
+
+
+def test_every_translation_of_a_sentence_has_the_best_one_of_its_remark(
+    tokenizer: Tokenizer,
+) -> None:
+    translator, _ = translator_of(tokenizer, translate_words)
+    expected = "Ana (my sister) and I."
+    [row] = translator.hypotheses([REMARK], n_best=2)
+    assert [each.text for each in row] == [expected] * 2
+    assert {each.text for each in translator.samples([REMARK], 3)[0]} == {expected}
+    [segment] = translator.segmenter.segment(REMARK).segments
+    assert segment.full_text == REMARK
+    assert segment.target_spans == ("(mi hermana)",)
+    assert translator.pipeline.translate_remarks(segment).target_spans == ("(my sister)",)
+
+
+def test_words_of_a_remark_come_from_its_words(tokenizer: Tokenizer) -> None:
+    class Diagonal(Rewriting):
+        def align(self, sources: Any, targets: Any) -> list[np.ndarray]:
+            return [np.eye(len(t) + 1, len(s) + 1) for s, t in zip(sources, targets, strict=True)]
+
+    translator, _ = translator_of(tokenizer, kind=Diagonal)
+    [[translation]] = translator.run([REMARK], SearchRequest(words=True))
+    assert translation.text == REMARK
+    words = [REMARK[word.begin : word.end] for word in translation.words]
+    assert words == ["Ana", "mi", "hermana", "y", "yo", "."]
+    assert [[REMARK[slice(*span)] for span in word.sources] for word in translation.words] == [
+        [word] for word in words
+    ]
+    tagged = REMARK.replace("hermana", "<b>hermana</b>")
+    assert translator.translate([tagged]) == [tagged]
+
+
+def test_terms_and_lost_spans_of_remarks_are_reported(tokenizer: Tokenizer) -> None:
+    glossary = Glossary([Term("hermana", "sister")], ("es", "en"))
+    translator, _ = translator_of(tokenizer, lambda text: translate_words(text.replace(A, "")))
+    text = "Ana (mi hermana 12) y yo."
+    [[translation]] = translator.run([text], SearchRequest(glossary=glossary))
+    assert [use.is_used for use in translation.terms] == [True]
+    assert sorted(translation.lost_spans) == ["(my 12 sister)", "12"]
+    assert translation.text.count("(my 12 sister)") == 1
+
+
+@pytest.mark.parametrize(
+    ("prefix", "full_text", "expected"),
+    [
+        ("Ana (my sis) and", "Ana (my sis) and", "Ana (my sis) and"),
+        ("Ana (my si", "Ana", "Ana"),
+        ("Ana (", "Ana", "Ana"),
+        ("Ana ", "Ana", "Ana"),
+    ],
+)
+def test_a_prefix_may_have_a_remark(
+    tokenizer: Tokenizer, prefix: str, full_text: str, expected: str
+) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.partition(" ")[2])
+    [segment] = translator.segmenter.segment(REMARK).segments
+    begun = translator.pipeline.begin_with(segment, prefix)
+    assert begun.prefix.full_text == full_text
+    assert "(" not in begun.prefix.text
+    [[translation]] = translator.pipeline.search_segments([begun], SearchRequest(1))
+    assert translation.text.startswith(expected)
+    assert translation.text.count("(") == 1
 
 
 def test_an_error_of_an_alignment_is_raised(tokenizer: Tokenizer) -> None:

@@ -727,16 +727,39 @@ def test_brackets_that_the_model_has_not_learned_are_taken_out() -> None:
 
     def read(words: SourceWords | None) -> Segment:
         segmenter = Segmenter(tokenizer, 63, language="es", words=words, carries_tags=True)
-        [segment] = segmenter.segment('Hoy (por fin) hace "mucho" frío.').segments
+        [segment] = segmenter.segment('Hoy (fin) hace "mucho" frío.').segments
         return segment
 
-    counts = dict.fromkeys(("hoy", "por", "fin", "hace", "mucho", "frío"), 50)
+    counts = dict.fromkeys(("hoy", "fin", "hace", "mucho", "frío"), 50)
     few, many = (read(SourceWords(counts, {'"': count})) for count in (1999, 2000))
-    assert few.text == "Hoy por fin hace mucho frío."
+    assert few.text == "Hoy fin hace mucho frío."
     assert few.brackets.tags == (("(", ")"), ('"', '"'))
     assert few.needs_words
-    assert many.text == 'Hoy por fin hace "mucho" frío.'
+    assert many.text == 'Hoy fin hace "mucho" frío.'
     assert read(None).brackets.tags == many.brackets.tags == (("(", ")"),)
+
+
+def test_remarks_are_kept_spans_unless_the_model_has_learned_brackets() -> None:
+    lines = [line.split("\t")[0] for line in corpus_lines(200)] + ["(Hola)"] * 20
+    tokenizer = train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), lines, str)
+    text = "Hoy (por fin) hace frío (mucho frío)."
+
+    def read(count: int, *, carries_tags: bool = True) -> Segment:
+        words = SourceWords(dict.fromkeys(("hoy", "hace", "frío"), 50), {"(": count})
+        options = {"language": "es", "target_language": "en", "carries_tags": carries_tags}
+        [segment] = Segmenter(tokenizer, 63, words=words, **options).segment(text).segments
+        return segment
+
+    few, many = read(1999), read(2000)
+    assert few.text == f"Hoy {SLOTS[0]} hace frío {SLOTS[1]}."
+    assert (few.full_text, few.brackets.tags) == (text, ())
+    assert [remark.slot for remark in few.remarks] == [0, 1]
+    [first] = few.remarks[0].text.segments
+    assert (first.text, first.space) == ("por fin", "(")
+    assert (first.begins_lower, first.is_fragment) == (True, True)
+    assert few.remarks[0].text.end == ")"
+    for segment in (many, read(1999, carries_tags=False)):
+        assert (segment.remarks, segment.text) == ((), text)
 
 
 def test_apostrophes_are_no_quotation_marks(slotted: Tokenizer) -> None:

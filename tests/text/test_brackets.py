@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.text.brackets import PAIRS, read_brackets, remove_brackets, split_marks
+from nmt.text.brackets import (
+    PAIRS,
+    find_remarks,
+    is_remark,
+    read_brackets,
+    remove_brackets,
+    split_marks,
+)
 from nmt.text.cleaning import clean_text
 
 ALL = frozenset(PAIRS)
@@ -112,3 +119,34 @@ def test_many_brackets_are_read_in_time() -> None:
 
 def test_brackets_of_terms_stay() -> None:
     assert read_brackets("la UE (Unión) y (no)", ALL, [(3, 13)]).text == "la UE (Unión) y no"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "remarks"),
+    [
+        ("Ana (mi prima) y yo", ["(mi prima)"]),
+        ("Ana (mi (otra) prima) y [la mía]", ["(mi (otra) prima)", "[la mía]"]),
+        ("leche (desnatada), la OMS (WHO).", ["(desnatada)", "(WHO)"]),
+        ("Ana (y no…).", ["(y no…)"]),
+        ("Ana (nació en 1950) y (sí)", ["(nació en 1950)"]),
+        ("(mi prima) y yo", []),
+        ("3 (tres veces)", []),
+        ("la ley(nueva) y el niño(s) (a) (1999) (12 %)", []),
+        ("es (https://a.b/c) o [quote] o (nueva] o (nueva", []),
+        ("«Ana» 'y yo' [a b](c.d)", []),
+    ],
+)
+def test_remarks_are_found(sentence: str, remarks: list[str]) -> None:
+    found = [sentence[begin:end] for begin, end in find_remarks(sentence)]
+    assert found == remarks
+    assert all(map(is_remark, found))
+    round_only = find_remarks(sentence, frozenset('("'))
+    assert [sentence[slice(*span)] for span in round_only] == [
+        each for each in remarks if each[0] == "("
+    ]
+
+
+def test_brackets_of_terms_make_no_remark() -> None:
+    sentence = "la ley (la nueva) y (la vieja)"
+    assert find_remarks(sentence, terms=[(3, 7)]) == [(7, 17), (20, 30)]
+    assert find_remarks(sentence, terms=[(3, 17)]) == [(20, 30)]

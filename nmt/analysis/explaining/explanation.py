@@ -156,7 +156,7 @@ def explain(
     translator = _check_translator(translator).with_keras_engine(_FEATURE)
     engine, tokenizer = translator.keras_engine(_FEATURE), translator.tokenizer.target
     trace = record(translator, sentence, beam_size=beam_size)
-    segment = translator.segmenter.segment_whole(sentence)
+    segment = translator.pipeline.translate_remarks(translator.segmenter.segment_whole(sentence))
     source, tokens = np.append(segment.ids, EOS), trace.tokens(trace.finished[0])
     words = group_tokens(tokenizer, tokens)
     chosen = words if why is None else [_choose_word(words, why, segment.target_spans)]

@@ -22,7 +22,8 @@ from nmt.inference.contract import FREE, BeamOptions, Hypothesis, SearchRequest
 from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.search import Constraints, is_possible
-from nmt.inference.segments import SegmentWriter, show_spans
+from nmt.inference.segment_writing import SegmentWriter
+from nmt.inference.segments import show_spans
 from nmt.inference.translator import Translator
 
 CANDIDATES = 5  # next tokens recorded for each prefix
@@ -121,7 +122,8 @@ def record(
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
     options = _resolve_options(translator, beam_size, length_penalty)
-    segment = translator.pipeline.begin_with(translator.segmenter.segment_whole(text), prefix)
+    begun = translator.pipeline.begin_with(translator.segmenter.segment_whole(text), prefix)
+    segment = translator.pipeline.translate_remarks(begun)
     source = np.append(segment.ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(segment.prefix.text).astype(np.int32)
     limit = translator.pipeline.output_limit(len(segment.sentence_ids), len(forced))
@@ -145,9 +147,8 @@ def record(
         if score is not None and is_possible(score)
     ]
     hypotheses = [Hypothesis(tokens, 0.0, 0.0) for tokens in ended]
-    [written] = SegmentWriter(translator.tokenizer).write(
-        translator.engine, [segment], [hypotheses]
-    )
+    writer = SegmentWriter(translator.tokenizer)
+    [written] = writer.write(translator.engine, [segment], [hypotheses])
     return Trace(
         source=[show_spans(piece, segment.spans) for piece in translator.tokenizer.pieces(source)],
         beam_size=options.beam_size,
