@@ -35,9 +35,7 @@ _TIGHT = frozenset("\"'’*_~")  # without a space on the inner side, and a word
 _OPENING = frozenset("([{«“„‘¿¡<")  # between a word and one of them, there is a space
 _DEEPEST = 8  # opened brackets that a sign may close
 _ROUND = frozenset("([")
-_REMARK = re.compile(
-    r"[(\[].*(?:[^\W\d_]{4}|\w\W+\w|[A-Z]{2}).*[)\]]", re.DOTALL
-)  # see `find_remarks`
+_REMARK = re.compile(rf"[(\[].*(?:\w\W+\w|[{CAPITALS}]\w).*[)\]]", re.DOTALL)
 
 _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
 # The mark of an item, or the dash of a speech, at the beginning of a line ...
@@ -104,8 +102,7 @@ def find_remarks(
 ) -> list[Span]:
     """Return the characters [begin, end) of remarks in brackets: those of "Ana (mi prima) y yo".
 
-    A remark comes after a word and a space. It is several words, one of at least four letters, or
-    an acronym.
+    A remark comes after a word and a space. It is several words, or one with a capital.
 
     Args:
         sentence: the sentence.

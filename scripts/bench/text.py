@@ -56,6 +56,7 @@ HARD_TEXTS = {
     "words joined by a slash": "slashed_texts.tsv",
     "dates with the name of a month": "dated_texts.tsv",
     "dashes, ranges, units, ordinals": "dashed_texts.tsv",
+    "remarks in brackets": "bracketed_texts.tsv",
 }
 HEADER = ("source", "texts", "measure", "value", "compared with", "difference", "loops", "empty")
 

@@ -125,14 +125,14 @@ def test_brackets_of_terms_stay() -> None:
     ("sentence", "remarks"),
     [
         ("Ana (mi prima) y yo", ["(mi prima)"]),
-        ("Ana (mi (otra) prima) y [la mía]", ["(mi (otra) prima)", "[la mía]"]),
-        ("leche (desnatada), la OMS (WHO).", ["(desnatada)", "(WHO)"]),
+        ("Ana (mi (muy otra) prima) y [la mía]", ["(mi (muy otra) prima)", "[la mía]"]),
+        ("en Lima (Perú), la OMS (WHO) y (casi) todos.", ["(Perú)", "(WHO)"]),
         ("Ana (y no…).", ["(y no…)"]),
         ("Ana (nació en 1950) y (sí)", ["(nació en 1950)"]),
         ("(mi prima) y yo", []),
         ("3 (tres veces)", []),
         ("la ley(nueva) y el niño(s) (a) (1999) (12 %)", []),
-        ("es (https://a.b/c) o [quote] o (nueva] o (nueva", []),
+        ("es (https://a.b/c) o [quote] o (la nueva] o (la nueva", []),
         ("«Ana» 'y yo' [a b](c.d)", []),
     ],
 )
