@@ -44,6 +44,7 @@ _BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 _MASK = SLOTS[0]  # stands for each kept span and acronym while letter case is read
 # Punctuation that is the same in every language; other marks, such as ¿, are not copied.
 _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
+_SPACES = str.maketrans("([", "  ")
 _MAX_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
 _LAST_LETTER = re.compile(r"(?<!\w)[^\W\d_]$")  # before a bracket: the mark of an item, as b)
@@ -138,8 +139,8 @@ class SentenceReader:
         terms: list[Span] = []
         if self._glossary is not None and not self._brackets.isdisjoint(text):
             terms = [(match.begin, match.end) for match in self._glossary.find(text)]
-        stay = terms if takes_remarks else [*terms, *find_remarks(text, self._brackets, terms)]
-        return read_brackets(text, self._brackets, stay)
+        remarks = [] if takes_remarks else _find_remarks(text, self._brackets, terms, self._words)
+        return read_brackets(text, self._brackets, [*terms, *remarks])
 
     def _read(self, text: str) -> ReadSentence:
         given, spans = text, self._find_kept(text)
@@ -225,7 +226,7 @@ class SentenceReader:
             spans = list(cut_words(text, spans, is_read))
         spans = sorted([*spans, *find_options(text, spans, is_read)])
         kept = [*_join_ranges(text, add_units(text, spans, is_read)), *dates]
-        remarks = find_remarks(text, self._brackets, terms)
+        remarks = _find_remarks(text, self._brackets, terms, self._words)
         is_inside = make_overlap_test(remarks)
         return sorted([*remarks, *(span for span in kept if not is_inside(*span))])
 
@@ -321,6 +322,21 @@ class SentenceReader:
         overlaps = make_overlap_test(protected)
         short_forms = ((each.begin, each.end) for each in self._normalizer.find_short_forms(text))
         return [*protected, *(each for each in short_forms if not overlaps(*each))]
+
+
+def _find_remarks(
+    text: str, signs: frozenset[str], terms: Sequence[Span], words: SourceWords | None
+) -> list[Span]:
+    """Return the characters [begin, end) of remarks, but for those that begin with unknown names.
+
+    At the beginning of a text, such a name could not be told from a word: "(Garmendia)".
+    """
+    remarks = find_remarks(text, signs, terms)
+    if not remarks or words is None:
+        return remarks
+    bare = text.translate(_SPACES)  # after a bracket, a word would count as the first one
+    names = {begin: text[begin:end] for begin, end in words.find_names(bare, ())}
+    return [span for span in remarks if names.get(span[0] + 1, "A").isupper()]
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:

@@ -762,6 +762,26 @@ def test_remarks_are_kept_spans_unless_the_model_has_learned_brackets() -> None:
         assert (segment.remarks, segment.text) == ((), text)
 
 
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("Hoy (Xarmendia) hace frío.", ("Xarmendia",)),
+        ("Hoy (Xarmendia y yo) hace frío.", ("Xarmendia",)),
+        ("Hoy (yo y Xarmendia) hace frío.", ("(yo y Xarmendia)",)),
+        ("Hoy (XRM) hace frío.", ("(XRM)",)),
+        ("Hoy (Frío) hace.", ("(Frío)",)),
+    ],
+)
+def test_remarks_do_not_begin_with_unknown_names(
+    slotted: Tokenizer, text: str, spans: tuple[str, ...]
+) -> None:
+    words = SourceWords(dict.fromkeys(("hoy", "hace", "frío", "yo", "y"), 50))
+    segmenter = Segmenter(slotted, 63, language="es", words=words, carries_tags=True)
+    [segment] = segmenter.segment(text).segments
+    assert segment.spans == spans
+    assert bool(segment.remarks) == spans[0].startswith("(")
+
+
 def test_apostrophes_are_no_quotation_marks(slotted: Tokenizer) -> None:
     def read(counts: dict[str, int]) -> Segment:
         words = SourceWords(counts)
