@@ -8,6 +8,7 @@ from functools import cache
 from nmt.text.scripts import UNKNOWN_LANGUAGE, UNSPACED_SENTENCES, primary_subtag
 
 _NUMBER = re.compile(r"[+−±~$€£¥-]*\d")  # its beginning
+_HALF_DAY_SPACE = re.compile(r"(?<=[ap]\.)\s(?=m\.$)", re.IGNORECASE)  # of 8:30 a. m.
 _ARABIC_LANGUAGES = frozenset(
     """ar ara arb ary arz bal ckb fa fas glk ks lrc mzn per pes pnb prs ps pus sd ug uig ur
     urd""".split()
@@ -31,13 +32,18 @@ _POINT_LANGUAGES = frozenset(
 def localize_digits(text: str, language: str) -> str:
     """Return a number with the digits of a language: ``2.5`` of ``٢٫٥`` in English.
 
-    Thousands are not separated: ``1,500`` would be less than two in many languages.
+    The ``a. m.`` of a clock time has its space in Spanish only. Thousands are not separated:
+    ``1,500`` would be less than two in many languages.
 
     Args:
         text: a kept span; others than numbers stay.
         language: BCP 47 tag. Where it is unknown, all digits stay.
     """
-    if text.isascii() or not _NUMBER.match(text):
+    if not _NUMBER.match(text):
+        return text
+    if primary_subtag(language) not in ("es", UNKNOWN_LANGUAGE):
+        text = _HALF_DAY_SPACE.sub("", text)
+    if text.isascii():
         return text
     return text.translate(_list_foreign_digits(language))
 

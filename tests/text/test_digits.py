@@ -28,6 +28,11 @@ from nmt.text.digits import localize_digits
         ("1½", "en", "1½"),
         ("http://x.org/٥", "en", "http://x.org/٥"),
         ("{٥}", "en", "{٥}"),
+        ("8:30 a. m.", "en", "8:30 a.m."),
+        ("9 P. M.", "pt", "9 P.M."),
+        ("8:30 a. m.", "es-MX", "8:30 a. m."),
+        ("8:30 a. m.", "und", "8:30 a. m."),
+        ("a. m.", "en", "a. m."),
     ],
 )
 def test_numbers_have_the_digits_of_a_language(text: str, language: str, expected: str) -> None:
