@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from nmt.errors import UserError, attach_filename, explain_full_disk
 
 UNFINISHED = (".new-", ".old-")  # prefixes of the folders that `replace_folder` works with
-_PARTIAL = ".partial-"  # prefix of temporary names
+PARTIAL = ".partial-"  # prefix of temporary names
 _ABANDONED_SECONDS = 24 * 3600  # what nobody has changed for longer has no writer any more
 
 
@@ -120,11 +120,11 @@ def explain_write_error(path: Path, error: OSError) -> UserError:
 
 def remove_partial(folder: Path) -> None:
     """Remove the temporary files of killed writers; the caller must be the folder's only writer."""
-    for path in list(folder.rglob(f"{_PARTIAL}*")):
+    for path in list(folder.rglob(f"{PARTIAL}*")):
         _remove(path)
 
 
-def remove_abandoned(folder: Path, pattern: str = f"{_PARTIAL}*") -> None:
+def remove_abandoned(folder: Path, pattern: str = f"{PARTIAL}*") -> None:
     """Remove what killed writers have left directly in a folder, a day after its last change.
 
     Others may write into the folder meanwhile.
@@ -149,7 +149,7 @@ def _remove(path: Path) -> None:
 
 def partial_path(path: Path) -> Path:
     """Return a new temporary name beside ``path``, which `remove_partial` recognises."""
-    return path.with_name(f"{_PARTIAL}{secrets.token_hex(4)}-{path.name[:40]}")  # 255 bytes at most
+    return path.with_name(f"{PARTIAL}{secrets.token_hex(4)}-{path.name[:40]}")  # 255 bytes at most
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,7 +47,9 @@ def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
             partial.mkdir(parents=True)
             write(partial)
             _seal(partial)
-        if not is_complete(folder):  # another process may have been faster
+        with suppress(OSError):  # another process was faster, or a damaged folder is there
+            partial.replace(folder)
+        if not is_complete(folder):
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
     except OSError as error:

@@ -1,11 +1,12 @@
 """Verification of every file of a run: sound, damaged, or unknown.
 
 The configuration, the tokenizer and all arrays are compared with their checksums. Other files have
-none: they are read. Unknown files are those that nothing in this package reads.
+none: they are read. Unknown files are those that nothing in this package reads, and temporary ones.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 
 from nmt.data.tokenizer import TOKENIZER_FILES
 from nmt.errors import UserError
-from nmt.files import read_json
+from nmt.files import PARTIAL, read_json
 from nmt.formats.weights.converted import CONVERTED_FILE, check_converted_file
 from nmt.inference.lexicon import LEXICON_FILE, Lexicon
 from nmt.inference.quality import QUALITY_FILE
@@ -60,9 +61,14 @@ def verify_run(folder: Path) -> Iterator[Verdict]:
     reader = _Reader(RunFolder(folder))
     names = [name for name in list_files(folder) if not name.startswith(_EXPORTS)]
     for name in names:
+        if Path(name).name.startswith(PARTIAL):  # of a save that goes on, or was killed
+            yield Verdict(name, "unknown")
+            continue
         try:
             is_known = reader.read(name)
         except (UserError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            if not os.path.lexists(folder / name):  # training has removed it meanwhile
+                continue
             reason = " ".join(str(error).split()).removeprefix(f"{folder / name} is damaged: ")
             yield Verdict(name, "damaged", reason)
         else:

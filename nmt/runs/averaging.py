@@ -106,8 +106,13 @@ def open_run(origin: Path) -> RunFolder:
     """Open a run, or the run that a checkpoint file belongs to.
 
     Raises:
-        UserError: the path is neither.
+        UserError: the path is neither, or the checkpoint does not exist.
     """
+    if origin.parent.name == "checkpoints" and not origin.exists():
+        raise UserError(
+            f"checkpoint {origin} does not exist: choose another one of {origin.parent}; training "
+            "keeps the last few (training.keep_checkpoints)"
+        )
     is_checkpoint = origin.is_file() and origin.parent.name == "checkpoints"
     return RunFolder.open(origin.parent.parent if is_checkpoint else origin)
 

@@ -92,7 +92,12 @@ class RunFolder:
             path = parent / f"{stamp}_{name}{f'_{attempt}' if attempt > 1 else ''}"
             try:
                 path.mkdir(parents=True)
-            except FileExistsError:
+            except FileExistsError as error:
+                if not parent.is_dir():
+                    raise UserError(
+                        f"runs_dir={parent} is a link, or below one, to a folder that is missing: "
+                        "mount its disk, or choose another runs_dir"
+                    ) from error
                 continue  # two runs in one second
             except OSError as error:
                 raise UserError(f"runs_dir={parent} cannot be written to: {error}") from error

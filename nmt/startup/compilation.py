@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -22,9 +23,13 @@ def use_compilation_cache(folder: Path) -> None:
 
     Must be called before TensorFlow or JAX is imported. The key of a program is a hash of its
     source. Each kind of processor, each kind of GPU with its driver, and each version of the
-    libraries has a subfolder. Cache settings of the user take precedence.
+    libraries has a subfolder. Cache settings of the user take precedence. A folder that cannot be
+    written to, such as another user's, is only read.
     """
-    cache = str((folder / _fingerprint()).absolute())
+    folder = (folder / _fingerprint()).absolute()
+    cache, can_write = str(folder), _can_write(folder)
+    if can_write:
+        _remove_empty_programs(folder)
     flags = os.environ.get(_FLAGS, "")
     # TensorFlow splits the variable at white space, and has no quotes.
     has_space = any(character.isspace() for character in cache)
@@ -33,8 +38,24 @@ def use_compilation_cache(folder: Path) -> None:
             f"--tf_xla_persistent_cache_directory={cache} "
             "--tf_xla_persistent_cache_device_types=CPU,GPU"
         )
+        if not can_write:  # TensorFlow would fail; JAX only warns
+            cache_flags += " --tf_xla_persistent_cache_read_only=true"
         os.environ[_FLAGS] = f"{flags} {cache_flags}".strip()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", cache)
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be written into a folder, which may not exist yet."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return os.access(existing, os.W_OK)
+
+
+def _remove_empty_programs(folder: Path) -> None:
+    """Remove programs that a power loss emptied: TensorFlow would fail to read them."""
+    for path in folder.glob("*.pb"):
+        with suppress(OSError):  # removed by another process
+            if path.stat().st_size == 0:
+                path.unlink()
 
 
 def skip_slow_xla_passes() -> None:

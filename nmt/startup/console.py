@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
+import os
+import stat
 import sys
+from types import TracebackType
 from typing import NoReturn
 
 from rich.console import Console
@@ -13,11 +17,39 @@ from nmt.errors import exit_without_reader
 
 
 class _Console(Console):
-    """A console whose reader may leave early, which rich takes for a failure."""
+    """A console whose reader or terminal may be closed early, which rich takes for a failure."""
 
     def on_broken_pipe(self) -> NoReturn:
         """See `Console.on_broken_pipe`."""
         exit_without_reader()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Write what was printed, unless the terminal is closed, as that of a dropped session."""
+        try:
+            super().__exit__(kind, error, traceback)
+        except OSError as failure:
+            if failure.errno != errno.EIO or not _is_device(self.file.fileno()):
+                raise
+            _discard_terminal_output()
+
+
+def _discard_terminal_output() -> None:
+    """Discard what is printed to terminals from now on, but not what is printed to files."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        if _is_device(stream):
+            os.dup2(null, stream)
+    os.close(null)
+
+
+def _is_device(stream: int) -> bool:
+    """Whether a stream is a terminal, open or closed, or another device."""
+    return stat.S_ISCHR(os.fstat(stream).st_mode)
 
 
 def make_console(*, stderr: bool = False) -> Console:

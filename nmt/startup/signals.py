@@ -30,7 +30,8 @@ def handle_stop_signals(handle: Callable[[int], None], *, once: bool = False) ->
     Args:
         handle: called in the main thread, between two instructions of Python.
         once: restore the previous handler after the first signal of a kind, so that a second one
-            stops the process at once.
+            stops the process at once. Not after SIGHUP: a dropped session sends it twice, by its
+            shell and by the system.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,7 +42,7 @@ def handle_stop_signals(handle: Callable[[int], None], *, once: bool = False) ->
     previous = {n: old for n, old in handlers.items() if old not in (signal.SIG_IGN, None)}
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if once:
+        if once and number != getattr(signal, "SIGHUP", None):
             signal.signal(number, previous[number])
         handle(number)
 

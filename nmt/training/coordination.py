@@ -31,7 +31,7 @@ class Coordinator:
 
     @contextmanager
     def receive_stop_signals(self) -> Iterator[None]:
-        """Turn the first stop signal into a request; a second one of its kind stops at once."""
+        """Turn stop signals into a request; a second one, other than SIGHUP, stops at once."""
 
         def receive(number: int) -> None:
             self._received = number

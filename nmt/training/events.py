@@ -47,7 +47,11 @@ class EventWriter:
     def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads files in the order of their names: that of a resumed run must be last.
-        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        # The clock may be behind that of the machine that wrote the others.
+        stamps = (path.name.split(".")[3] for path in folder.glob("events.out.tfevents.*"))
+        newest = max((int(stamp) for stamp in stamps if stamp.isdecimal()), default=0)
+        stamp = max(time.time_ns(), newest + 1)
+        name = f"events.out.tfevents.{stamp}.{socket.gethostname()}.{os.getpid()}"
         self._path = folder / name
         self._records = RecordWriter(self._path.open("xb"))
         self._lock = Lock()

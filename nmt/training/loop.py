@@ -99,7 +99,7 @@ class Trainer:
             UserError: every update is skipped, or an evaluation gives no finite loss.
         """
         begin = self._state.step
-        with closing(self._journal):
+        with self._coordinator.receive_stop_signals(), closing(self._journal):
             self._train()
             self._finish()
         return self._announce_end(begin)
@@ -109,12 +109,7 @@ class Trainer:
         session, schedule, state = self._session, self._schedule, self._state
         guard, coordinator, runner = self._guard, self._coordinator, self._evaluation_runner
         window, display = self._window, Display(session.console, state.step)
-        with (
-            coordinator.receive_stop_signals(),
-            excluding_present_objects(),
-            self._prefetcher,
-            display,
-        ):
+        with excluding_present_objects(), self._prefetcher, display:
             coordinator.exchange_clock_and_stop()
             while not self._is_over():
                 # Where memory runs out, this shrinks the micro-batches and the loop tries again.

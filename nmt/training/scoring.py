@@ -44,11 +44,7 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
     engine = "keras" if gpus() else "auto"  # a GPU that trains translates faster than the CPU
     translator = Translator.load(folder, engine=engine, unit="line")
     start = config.training.start_from if corpus.tests else None
-    start_translator = (
-        Translator.load(session.components.open_start(Path(start)), engine=engine, unit="line")
-        if start and Path(start).is_dir()
-        else None
-    )
+    start_translator = _load_start(session, Path(start), engine) if start else None
 
     def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
         sources = [pair.source for pair in process_group.shard(pairs)]
@@ -70,6 +66,18 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
             file = name_test_scores(name)
             folder.write_json(file, content)
     return scores
+
+
+def _load_start(session: Session, start: Path, engine: str) -> Translator | None:
+    """Load the run that it started from; None: it is gone, or its weights are."""
+    if not start.is_dir():
+        return None
+    try:
+        run = session.components.open_start(start)
+        return Translator.load(run, engine=engine, unit="line")
+    except UserError as error:
+        session.console.print(f"not compared with {start}: {error}")
+        return None
 
 
 def fit_confidence(session: Session, corpus: Corpus) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nmt.data import caching
 from nmt.data.caching import cached_folder, digest_texts, save_array
 from nmt.errors import UserError
 
@@ -44,6 +45,35 @@ def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
     assert cached_folder(folder, write) == folder
     assert {path.name for path in folder.iterdir()} == {"quick", ".sizes.json"}
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_that_another_process_loads_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, is_complete = tmp_path / "key", caching.is_complete
+    results: list[bool] = []
+    loaded: list[str] = []
+
+    def interrupt(path: Path) -> bool:
+        results.append(is_complete(path))
+        if len(results) == 2:  # right after the files were written
+            with monkeypatch.context() as other:
+                other.setattr(caching, "is_complete", is_complete)
+                cached_folder(folder, lambda partial: (partial / "quick").touch())
+            loaded.extend(path.name for path in folder.iterdir())
+        return results[-1]
+
+    monkeypatch.setattr(caching, "is_complete", interrupt)
+    cached_folder(folder, lambda partial: (partial / "slow").touch())
+    assert sorted(loaded) == sorted(path.name for path in folder.iterdir())
+
+
+def test_a_damaged_folder_is_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "key"
+    folder.mkdir()
+    (folder / "damaged").touch()
+    cached_folder(folder, lambda partial: (partial / "sound").touch())
+    assert {path.name for path in folder.iterdir()} == {"sound", ".sizes.json"}
 
 
 def test_folders_that_killed_writers_left_a_day_ago_are_removed(tmp_path: Path) -> None:

@@ -126,6 +126,23 @@ def test_json_that_is_nested_without_end_is_damage(
     assert {verdicts[name] for name in (*readers, "other.json")} == {"damaged"}
 
 
+def test_what_training_saves_and_removes_meanwhile_is_not_damaged(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    stems = (".partial-0123-step_00000003", "best", "step_00000001")
+    names = [f"checkpoints/{stem}.npz" for stem in stems]
+    (run.path / "checkpoints").mkdir()
+    for name in names:
+        (run.path / name).write_bytes(b"cut")
+    verdicts = verify_run(run.path)
+    found = [next(verdicts)]
+    (run.path / names[2]).unlink()
+    found.extend(verdicts)
+    of_names = {verdict.name: verdict.verdict for verdict in found if verdict.name in names}
+    assert of_names == {names[0]: "unknown", names[1]: "damaged"}
+
+
 def test_what_is_written_is_read_anew(tmp_path: Path, compose: Callable[..., Config]) -> None:
     config = compose(f"runs_dir={tmp_path}")
     run = RunFolder.create(config)
@@ -140,6 +157,15 @@ def test_a_folder_that_cannot_be_made_names_its_parent(
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"runs_dir=.*file cannot be written to"):
         RunFolder.create(compose(f"runs_dir={tmp_path / 'file'}"))
+
+
+def test_runs_on_a_disk_that_is_not_mounted_are_named(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    (tmp_path / "runs").symlink_to(tmp_path / "disk", target_is_directory=True)
+    for name in ("runs", "runs/mine"):
+        with pytest.raises(UserError, match=rf"runs_dir=.*{name} is a link.*mount its disk"):
+            RunFolder.create(compose(f"runs_dir={tmp_path / name}"))
 
 
 def test_metrics_beyond_a_step_are_dropped(tmp_path: Path) -> None:

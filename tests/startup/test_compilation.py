@@ -140,6 +140,42 @@ def test_a_folder_with_a_space_is_not_passed_to_tensorflow(
     assert "TF_XLA_FLAGS" not in os.environ
 
 
+@pytest.fixture
+def _cache_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_XLA_FLAGS", "")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")  # what is set below is undone
+
+
+@pytest.mark.usefixtures("_cache_settings")
+def test_programs_that_a_power_loss_emptied_are_removed(tmp_path: Path) -> None:
+    use_compilation_cache(tmp_path)
+    folder = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    folder.mkdir(parents=True)
+    (folder / "empty.pb").touch()
+    (folder / "full.pb").write_bytes(b"program")
+    use_compilation_cache(tmp_path)
+    assert [path.name for path in folder.iterdir()] == ["full.pb"]
+
+
+@pytest.mark.usefixtures("_cache_settings")
+@pytest.mark.parametrize("can_write", [True, False])
+def test_a_folder_of_another_user_is_only_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, can_write: bool
+) -> None:
+    asked: list[Path] = []
+
+    def access(path: Path, mode: int) -> bool:
+        asked.append(path)
+        return can_write
+
+    monkeypatch.setattr("nmt.startup.compilation.os.access", access)
+    use_compilation_cache(tmp_path / "missing")
+    assert asked == [tmp_path]
+    flag = "--tf_xla_persistent_cache_read_only=true"
+    assert (flag in os.environ["TF_XLA_FLAGS"].split()) == (not can_write)
+
+
 def test_each_kind_of_gpu_has_a_folder_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

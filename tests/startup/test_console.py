@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,6 +70,31 @@ def test_a_reader_that_leaves_early_is_no_error(stderr: bool) -> None:
         assert process.stderr is not None
         (process.stderr if stderr else process.stdout).close()
         assert (process.stdout if stderr else process.stderr).read() == b""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("stderr", [False, True])
+def test_a_closed_terminal_does_not_end_a_command(stderr: bool) -> None:
+    terminal, side = os.openpty()
+    program = (
+        "import sys\n"
+        "from rich.progress import Progress\n"
+        "from nmt.startup.console import make_console\n"
+        f"console = make_console(stderr={stderr})\n"
+        "with Progress(console=console, auto_refresh=False):\n"
+        "    sys.stdin.read()\n"  # until the terminal is closed
+        "    console.print('lost')\n"
+        "console.print('lost, too')\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if stderr else side,
+        stderr=side if stderr else subprocess.PIPE,
+    ) as process:
+        os.close(side)
+        os.close(terminal)
+        assert process.communicate() == ((b"", None) if stderr else (None, b""))
     assert process.returncode == 0
 
 

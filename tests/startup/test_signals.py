@@ -35,6 +35,14 @@ def test_once_a_second_signal_of_a_kind_has_its_previous_effect() -> None:
     assert received == [signal.SIGINT, signal.SIGTERM]
 
 
+def test_a_dropped_session_may_send_its_signal_twice() -> None:
+    received: list[int] = []
+    with handle_stop_signals(received.append, once=True):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+    assert received == [signal.SIGHUP, signal.SIGHUP]
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; the fixture restores it
     received: list[int] = []

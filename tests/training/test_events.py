@@ -117,6 +117,17 @@ def test_a_resumed_run_replaces_what_it_writes_again(tmp_path: Path) -> None:
     assert points(run, "not written again") == old
 
 
+def test_a_resumed_run_is_last_though_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for now, purge_step, steps in ((5_000, None, range(1, 6)), (1_000, 3, range(3, 5))):
+        monkeypatch.setattr("nmt.training.events.time.time_ns", lambda now=now: now)
+        with EventWriter(tmp_path, purge_step=purge_step) as writer:
+            for step in steps:
+                writer.scalar("loss", step, step)
+    assert [step for step, _ in points(read(tmp_path), "loss")] == [1, 2, 3, 4]
+
+
 def test_a_run_may_be_resumed_twice(tmp_path: Path) -> None:
     for purge_step, steps in ((None, range(1, 9)), (7, range(7, 10)), (4, range(4, 6))):
         with EventWriter(tmp_path, purge_step=purge_step) as writer:

@@ -569,12 +569,24 @@ def test_best_weights_that_a_kill_kept_back_are_written_at_the_resume(
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
 def test_a_session_that_ends_and_a_scheduler_stop_a_run(
-    kept: Workshop, at_update: AtUpdate, number: signal.Signals
+    kept: Workshop,
+    at_update: AtUpdate,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
 ) -> None:
+    save, handlers = Saver.save, []
+
+    def save_and_observe(self: Saver) -> None:
+        handlers.append(signal.getsignal(signal.SIGTERM))
+        save(self)
+
+    monkeypatch.setattr(Saver, "save", save_and_observe)
     at_update(3, lambda: os.kill(os.getpid(), number))
     run = kept.train("data.test=0")
     assert run.stopped_by == number
     assert run.folder.checkpoints.steps() == [3]
+    [handler] = handlers
+    assert callable(handler)  # a signal of another kind does not end the save
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from sample_configs import LANGUAGES, configured
 
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import Pair
+from nmt.errors import UserError
 from nmt.training import scoring
 from nmt.training.evaluator import Evaluator
 from nmt.training.process_group import ProcessGroup
@@ -59,3 +61,20 @@ def test_each_test_set_is_scored_by_its_own_language(monkeypatch: pytest.MonkeyP
     parts = written["evaluation_test_both.json"]["by_language"]
     assert [(part["language"], part["sentences"]) for part in parts] == [("en", 2), ("zh", 2)]
     assert "by_language" not in written["evaluation_test_back.json"]
+
+
+def test_a_start_run_that_lost_its_weights_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise UserError("it has no weights yet")
+
+    session: Any = SimpleNamespace(
+        components=SimpleNamespace(open_start=lambda path: path),
+        console=SimpleNamespace(print=print),
+    )
+    monkeypatch.setattr(scoring, "Translator", SimpleNamespace(load=load))
+    assert scoring._load_start(session, tmp_path, "auto") is None
+    assert capsys.readouterr().out == f"not compared with {tmp_path}: it has no weights yet\n"
+    assert scoring._load_start(session, tmp_path / "missing", "auto") is None
+    assert capsys.readouterr().out == ""

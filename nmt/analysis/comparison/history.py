@@ -211,12 +211,13 @@ def translate_history(run: RunFolder, threshold: float, folder: Path, console: C
             f"{run.path} has {len(steps)} complete checkpoints, and a history needs two: train "
             "with a larger training.keep_checkpoints"
         )
+    # Copied first: a run in training removes its older checkpoints.
+    models = [extract_checkpoint(run.checkpoints.path(n), folder / str(n)) for n in steps]
     pairs = read_corpus(run, console.print).scored_pairs(DEV)
     if not pairs:
         raise UserError(f"{run.path} has no dev split: a history is of dev sentences")
     outputs = []
-    for step in steps:
-        model = extract_checkpoint(run.checkpoints.path(step), folder / str(step))
+    for step, model in zip(steps, models, strict=True):
         console.print(f"update {step:,}: translating {len(pairs):,} sentences")
         with quiet_start():
             translator = Translator.load(model, unit="line")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from sample_configs import configured
 
+from nmt.analysis.comparison import history as module
 from nmt.analysis.comparison.history import (
     History,
     list_progress,
     list_slices,
     make_history,
     read_history,
+    translate_history,
 )
 from nmt.analysis.comparison.history_report import (
     as_json,
@@ -125,3 +129,26 @@ def test_pairs_may_change_when_a_run_is_resumed(tmp_path: Path) -> None:
     run.dev_outputs.append({"step": 4, "outputs": ["z"]})
     with pytest.raises(UserError, match=r"dev_outputs\.jsonl is damaged"):
         read_history(run, 80)
+
+
+def test_checkpoints_are_copied_before_the_first_is_translated_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path)
+    run.write_config(configured("model=tiny"))
+    run.checkpoints.folder.mkdir()
+    for step in (1, 2):
+        run.checkpoints.path(step).touch()
+    copied: list[str] = []
+
+    def translate(*_: Any, **__: Any) -> list[str]:
+        assert copied == ["1", "2"]  # training may remove them from now on
+        return ["T"]
+
+    corpus = SimpleNamespace(scored_pairs=lambda split: [Pair("s", "t")])
+    monkeypatch.setattr(module, "extract_checkpoint", lambda _, folder: copied.append(folder.name))
+    monkeypatch.setattr(module, "read_corpus", lambda *_: corpus)
+    monkeypatch.setattr(module, "Translator", SimpleNamespace(load=lambda *_, **__: None))
+    monkeypatch.setattr(module, "translate_with_progress", translate)
+    console: Any = SimpleNamespace(print=print)
+    assert translate_history(run, 80, tmp_path, console).outputs == [["T"], ["T"]]
