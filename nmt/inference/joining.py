@@ -6,6 +6,7 @@ import heapq
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -147,7 +148,7 @@ class Joiner:
     def _join(self, segments: Sequence[Translation], spaces: Sequence[str] | None) -> Translation:
         texts = [segment.text for segment in segments]
         text, begins = place_texts(texts, self.language, spaces)
-        confidence, words = _join_quality(segments, begins)
+        words = _join_words(segments, begins)
         if len(segments) == 1:
             return replace(segments[0], text=text, words=words)
         return Translation(
@@ -156,32 +157,32 @@ class Joiner:
             score=sum(segment.score for segment in segments),
             tokens=tuple(token for segment in segments for token in segment.tokens),
             lost_spans=tuple(span for segment in segments for span in segment.lost_spans),
-            confidence=confidence,
+            confidence=join_confidence(segments),
             words=words,
             terms=tuple(use for segment in segments for use in segment.terms),
         )
 
 
-def _join_quality(
-    segments: Sequence[Translation], begins: Sequence[int]
-) -> tuple[float | None, tuple[Word, ...]]:
-    """Return the confidence of a text, its segments weighted by their tokens, and its words.
+def _join_words(segments: Sequence[Translation], begins: Sequence[int]) -> tuple[Word, ...]:
+    """Return the words of a text.
 
     Args:
         segments: the translations of its segments.
         begins: where each begins in the text.
     """
-    words: list[Word] = []
-    confidences: list[tuple[int, float]] = []  # tokens and confidence
-    for segment, begin in zip(segments, begins, strict=True):
-        words += [
-            replace(word, begin=word.begin + begin, end=word.end + begin) for word in segment.words
-        ]
-        if segment.confidence is not None:
-            confidences.append((len(segment.tokens), segment.confidence))
-    if not confidences or len(confidences) < len(segments):
-        return None, tuple(words)
-    total = sum(tokens for tokens, _ in confidences)
-    if not total:  # all are copied
-        return min(confidence for _, confidence in confidences), tuple(words)
-    return sum(tokens * confidence for tokens, confidence in confidences) / total, tuple(words)
+    return tuple(
+        replace(word, begin=word.begin + begin, end=word.end + begin)
+        for segment, begin in zip(segments, begins, strict=True)
+        for word in segment.words
+    )
+
+
+def join_confidence(parts: Sequence[Translation]) -> float | None:
+    """Return the confidence of parts together, weighted by their tokens; None: one has none."""
+    confidences = [part.confidence for part in parts if part.confidence is not None]
+    if not confidences or len(confidences) < len(parts):
+        return None
+    weights = [len(part.tokens) for part in parts]
+    if not any(weights):  # all are copied
+        return min(confidences)
+    return sum(map(mul, weights, confidences)) / sum(weights)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from nmt.inference.alignment import (
     move_spans,
 )
 from nmt.inference.contract import Engine
+from nmt.inference.joining import join_confidence
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, SegmentedText, align_outputs
 from nmt.inference.term_constraints import locate_terms
@@ -120,7 +122,7 @@ def link_words(
 
 
 def add_remarks(segment: Segment, translation: Translation) -> Translation:
-    """Return a translation with the words, the terms and the lost spans of its remarks."""
+    """Return a translation with the words, terms, lost spans and confidence of its remarks."""
     known = {remark.slot: remark.translation for remark in segment.remarks if remark.translation}
     if not known:
         return translation
@@ -144,6 +146,7 @@ def add_remarks(segment: Segment, translation: Translation) -> Translation:
     return replace(
         translation,
         words=tuple(words),
+        confidence=join_confidence([translation, *filter(attrgetter("tokens"), known.values())]),
         terms=(*translation.terms, *chain.from_iterable(each.terms for each in known.values())),
         lost_spans=(
             *translation.lost_spans,

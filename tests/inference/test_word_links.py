@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment, SegmentedText
-from nmt.inference.word_links import locate_sources, make_word_test
+from nmt.inference.segments import Remark, Segment, SegmentedText
+from nmt.inference.word_links import add_remarks, locate_sources, make_word_test
 from nmt.text.marked import MarkedText
+from nmt.text.spans import SLOTS
 from nmt.text.tags import TaggedText
 
 NOTHING = np.zeros(0, np.int32)
@@ -57,3 +59,28 @@ def test_sources_are_whole_words_of_the_text_although_others_were_translated() -
     [[missed]] = locate_sources(segmented, [[Translation("Missed", 0.0, 0.0, (), words=words)]])
     spans = [span for word in missed.words for span in word.sources]
     assert [text[begin:end] for begin, end in spans] == ["Perdi", "trenn", "otra vez"]
+
+
+def test_a_remark_counts_in_the_confidence_by_its_tokens() -> None:
+    inner = Translation(
+        "(my)", 0.0, 0.0, (7, 8), confidence=0.2, words=(Word(1, 3, 0.2, ((1, 3),)),)
+    )
+    outer = Translation(
+        "Ana (my)",
+        0.0,
+        0.0,
+        (1, 2, 3, 4, 5, 6),
+        confidence=0.6,
+        words=(Word(0, 3, 0.6, ((0, 3),)), Word(4, 8, 0.6, ((4, 8),))),
+    )
+
+    def add(inner: Translation | None) -> Translation:
+        remarks = (Remark(0, SegmentedText((), ""), inner),)
+        return add_remarks(Segment(NOTHING, f"Ana {SLOTS[0]}", ("(mi)",), remarks=remarks), outer)
+
+    assert add(inner).confidence == pytest.approx(0.5)
+    assert add(inner).words == (outer.words[0], Word(5, 7, 0.2, ((5, 7),)))
+    given = add(Translation("(my)", 0.0, 0.0, ()))
+    assert given.words == outer.words
+    assert given.confidence == pytest.approx(0.6), "what a prefix gives has none"
+    assert add(None) is outer
