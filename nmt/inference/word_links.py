@@ -131,7 +131,8 @@ def add_remarks(segment: Segment, translation: Translation) -> Translation:
     for word in translation.words:
         [source] = word.sources if len(word.sources) == 1 else [(0, 0)]
         remark = places.get(source)
-        if remark is None or translation.text[word.begin : word.end] != remark.text:
+        text = translation.text[word.begin : word.end]
+        if remark is None or text != remark.text or not remark.words:
             words.append(word)
             continue
         words += (
@@ -141,7 +142,7 @@ def add_remarks(segment: Segment, translation: Translation) -> Translation:
                 end=word.begin + inner.end,
                 sources=tuple((source[0] + begin, source[0] + end) for begin, end in inner.sources),
             )
-            for inner in remark.words or [replace(word, begin=0, end=word.end - word.begin)]
+            for inner in remark.words
         )
     return replace(
         translation,
