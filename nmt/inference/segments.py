@@ -68,6 +68,13 @@ class Segment:
         return self.ids[self.context_size :]
 
     @property
+    def searched_tokens(self) -> int:
+        """How many source tokens are searched for its translation, with those of its remarks."""
+        own = 0 if self.is_copied else len(self.ids)
+        parts = (part for remark in self.remarks for part in remark.text.segments)
+        return own + sum(part.searched_tokens for part in parts)
+
+    @property
     def full_text(self) -> str:
         """The text with its kept spans, as users see it."""
         return show_spans(self.text, self.spans)

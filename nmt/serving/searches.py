@@ -42,7 +42,5 @@ class SearchOptions(NamedTuple):
 
 def count_work(item: SearchItem, options: SearchOptions) -> int:
     """Return the work of an item: none if it is copied."""
-    if item.segment.is_copied:
-        return 0
     weight = options.search_work + options.quality_work + ATTENTION_WORK * item.attends
-    return len(item.segment.ids) * weight
+    return item.segment.searched_tokens * weight

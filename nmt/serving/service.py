@@ -309,7 +309,7 @@ def _sentence_events(
 
 def _count_tokens(text: SegmentedText) -> int:
     """Return how many tokens of a text are translated."""
-    return sum(len(segment.ids) for segment in text.segments if not segment.is_copied)
+    return sum(segment.searched_tokens for segment in text.segments)
 
 
 def _explain_missing_attention(text: SegmentedText) -> str:

@@ -671,6 +671,19 @@ def test_every_translation_of_a_sentence_has_the_best_one_of_its_remark(
     assert translator.pipeline.translate_remarks(segment).target_spans == ("(my sister)",)
 
 
+def test_tokens_of_remarks_are_searched_as_well(tokenizer: Tokenizer) -> None:
+    segmenter = translator_of(tokenizer)[0].segmenter
+
+    def count(text: str) -> int:
+        return segmenter.segment(text).segments[0].searched_tokens
+
+    inner, nested = count("mi hermana"), count("mi hermana (la ana)")
+    assert count("hola.") == len(tokenizer.encode(["hola."])[0])
+    assert count("12 34") == 0, "it is copied"
+    assert count("https://a.b (mi hermana)") == inner
+    assert count("Ana (mi hermana (la ana))") - count("Ana (mi hermana)") == nested - inner > 0
+
+
 def test_words_of_a_remark_come_from_its_words(tokenizer: Tokenizer) -> None:
     class Diagonal(Rewriting):
         def align(self, sources: Any, targets: Any) -> list[np.ndarray]:
