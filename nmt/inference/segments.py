@@ -20,7 +20,7 @@ from nmt.text.case import LetterCase
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.final_marks import ALL_STOPS, find_commas, localize_marks
 from nmt.text.marked import MarkedText
-from nmt.text.scripts import UNKNOWN_LANGUAGE, has_capital_nouns
+from nmt.text.scripts import CAPITALS, UNKNOWN_LANGUAGE, has_capital_nouns
 from nmt.text.sentences import CLOSING
 from nmt.text.spans import SLOTS, Span
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from nmt.inference.segmenting import Segmenter
 
 _ENDS = re.compile(rf"[{re.escape(ALL_STOPS)}][{CLOSING}]*$")  # of a sentence
-
-
-_BEGUN_REMARK = re.compile(r"\s[(\[][^()\[\]]*$")
+_BEGUN_REMARK = re.compile(
+    r"\s[(\[][^()\[\]]*$"
+)  # a bracket that a prefix opens and does not close
+_ACRONYM = re.compile(rf"[(\[][{CAPITALS}]+[)\]]")
+_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,10 +204,14 @@ def read_remarks(segment: Segment, tag: str, segmenter: Segmenter) -> Segment:
     """
     remarks = []
     for slot, span in enumerate(segment.spans):
-        if not is_remark(span):
+        is_acronym = segment.case is not LetterCase.UPPER and _ACRONYM.fullmatch(span)
+        if is_acronym or not is_remark(span) or not _WORD.search(span):  # (OMS), (x, y) are copied
             continue
         (first, *others), end, _ = segmenter.segment(tag + span[1:-1])
-        begins_lower = first.text[:1].islower() and may_lower(segmenter.target_language)
+        is_lower = next(filter(str.isalpha, first.text), "").islower()
+        begins_lower = is_lower and may_lower(segmenter.target_language)
+        if others:  # it gets no full stop that the remark lacks
+            others[-1] = replace(others[-1], continues=True)
         first = replace(first, space=span[0] + first.space, begins_lower=begins_lower)
         source = TaggedText(MarkedText(span))
         remarks.append(Remark(slot, SegmentedText((first, *others), end + span[-1], source)))

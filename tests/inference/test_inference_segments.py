@@ -637,6 +637,8 @@ def translate_words(text: str) -> str:
             "Ana (my sister (the ana)) [and I].",
             ["la ana", f"mi hermana {A}", "y yo", f"ana {A} {B}."],
         ),
+        ("Ana (¿la ana?) y yo.", "Ana (¿the ana?) and I.", ["¿la ana?", f"ana {A} y yo."]),
+        ("Ana (OMS) y yo.", "Ana (OMS) and I.", [f"ana {A} y yo."]),
         ("https://a.b (mi hermana)", "https://a.b (my sister)", ["mi hermana"]),
     ],
 )
