@@ -61,7 +61,7 @@ def verify_run(folder: Path) -> Iterator[Verdict]:
     reader = _Reader(RunFolder(folder))
     names = [name for name in list_files(folder) if not name.startswith(_EXPORTS)]
     for name in names:
-        if Path(name).name.startswith(PARTIAL):  # of a save that goes on, or was killed
+        if Path(name).name.startswith(PARTIAL):  # a save is in progress, or was killed
             yield Verdict(name, "unknown")
             continue
         try:

@@ -178,7 +178,7 @@ def _join_words(segments: Sequence[Translation], begins: Sequence[int]) -> tuple
 
 
 def join_confidence(parts: Sequence[Translation]) -> float | None:
-    """Return the confidence of parts together, weighted by their tokens; None: one has none."""
+    """Return the mean confidence of parts, weighted by tokens; None: a part has no confidence."""
     confidences = [part.confidence for part in parts if part.confidence is not None]
     if not confidences or len(confidences) < len(parts):
         return None

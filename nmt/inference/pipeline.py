@@ -254,7 +254,7 @@ class Pipeline:
     def _translate_remarks(
         self, segments: Sequence[Segment], plan: _Plan, pool: Executor
     ) -> list[Segment]:
-        """Search the segments of remarks, and wait for them."""
+        """Return segments with the best translations of their remarks; wait for their search."""
         texts = [
             (remark.text, segment.aligns_tags)
             for segment in segments
@@ -268,8 +268,8 @@ class Pipeline:
             for text, aligns_tags in texts
             for part in text.segments
         ]
-        found = iter(self._start_segments(parts, plan, pool)())
-        rows = ((text, [next(found) for _ in text.segments]) for text, _ in texts)
+        hypotheses = iter(self._start_segments(parts, plan, pool)())
+        rows = ((text, [next(hypotheses) for _ in text.segments]) for text, _ in texts)
         best = (self.join(text, row, SearchRequest(n_best=1))[0][0] for text, row in rows)
         return [segment.with_remarks(best) for segment in segments]
 

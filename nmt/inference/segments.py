@@ -72,9 +72,9 @@ class Segment:
     @property
     def searched_tokens(self) -> int:
         """How many source tokens are searched for its translation, with those of its remarks."""
-        own = 0 if self.is_copied else len(self.ids)
+        sentence_tokens = 0 if self.is_copied else len(self.ids)
         parts = (part for remark in self.remarks for part in remark.text.segments)
-        return own + sum(part.searched_tokens for part in parts)
+        return sentence_tokens + sum(part.searched_tokens for part in parts)
 
     @property
     def full_text(self) -> str:
@@ -144,7 +144,7 @@ class Segment:
         return replace(begun, prefix=prefix_in_slots)
 
     def with_remarks(self, translations: Iterable[Translation]) -> Segment:
-        """Return a segment with translations of its first remarks that have none."""
+        """Return a segment whose untranslated remarks get these translations, in order."""
         if not self.remarks:
             return self
         new = iter(translations)

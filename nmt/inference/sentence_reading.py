@@ -329,14 +329,19 @@ def _find_remarks(
 ) -> list[Span]:
     """Return the characters [begin, end) of remarks, but for those that begin with unknown names.
 
-    At the beginning of a text, such a name could not be told from a word: "(Garmendia)".
+    At the beginning of a text, such a name could not be told from a word: "(Garmendia)". Acronyms
+    are remarks.
     """
     remarks = find_remarks(text, signs, terms)
     if not remarks or words is None:
         return remarks
     bare = text.translate(_SPACES)  # after a bracket, a word would count as the first one
     names = {begin: text[begin:end] for begin, end in words.find_names(bare, ())}
-    return [span for span in remarks if names.get(span[0] + 1, "A").isupper()]
+    return [
+        (begin, end)
+        for begin, end in remarks
+        if begin + 1 not in names or names[begin + 1].isupper()
+    ]
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:

@@ -34,7 +34,7 @@ _CLOSING = frozenset(PAIRS.values())
 _TIGHT = frozenset("\"'’*_~")  # without a space on the inner side, and a word on the outer one
 _OPENING = frozenset("([{«“„‘¿¡<")  # between a word and one of them, there is a space
 _DEEPEST = 8  # opened brackets that a sign may close
-_ROUND = frozenset("([")
+_REMARK_SIGNS = frozenset("([")
 _REMARK = re.compile(rf"[(\[].*(?:\w\W+\w|[{CAPITALS}]\w).*[)\]]", re.DOTALL)
 
 _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
@@ -98,7 +98,7 @@ def is_remark(text: str) -> bool:
 
 
 def find_remarks(
-    sentence: str, signs: frozenset[str] = _ROUND, terms: Sequence[Span] = ()
+    sentence: str, signs: frozenset[str] = _REMARK_SIGNS, terms: Sequence[Span] = ()
 ) -> list[Span]:
     """Return the characters [begin, end) of remarks in brackets: those of "Ana (mi prima) y yo".
 
@@ -111,7 +111,7 @@ def find_remarks(
     """
     is_term = make_overlap_test(terms)
     remarks: list[Span] = []
-    for start, end in _match_brackets(sentence, signs & _ROUND):
+    for start, end in _match_brackets(sentence, signs & _REMARK_SIGNS):
         begin, stop = start.start(), end.end()
         follows_word = sentence[begin - 1 : begin].isspace() and any(
             map(str.isalpha, sentence[:begin])

@@ -191,7 +191,7 @@ def explain(
 
 
 def _check_translator(translator: Translator) -> Translator:
-    """Return the translator; a `UserError` names what is none, such as a path."""
+    """Return a translator, or raise a `UserError` for anything else, such as a path."""
     if not isinstance(translator, Translator):
         raise UserError(
             f"translator={translator!r} is no Translator: pass nmt.Translator.load(...) or "
