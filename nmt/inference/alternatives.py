@@ -122,7 +122,7 @@ def _complete_words(
         shown = show_spans(apply_case(text[begin:end], segment.case), segment.target_spans)
         if not segment.prefix.text:
             shown = write_first_letter(segment, shown, tokenizer)
-        prefix = f"{segment.prefix.full_text}{space}{shown}"
+        prefix = show_spans(segment.prefix.full_text, segment.target_spans) + space + shown
         words.append(candidate._replace(tokens=tokens, text=shown, prefix=prefix))
     return words
 

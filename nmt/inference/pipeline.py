@@ -181,14 +181,19 @@ class Pipeline:
             UserError: it is as long as the longest translation of the segment.
         """
         prefixed = segment.begin_with(clean_input(prefix), ends_word=prefix[-1:].isspace())
-        tokens = len(self.encode_prefix(prefixed.prefix.text))
+        self._check_prefix(prefixed)
+        return prefixed
+
+    def _check_prefix(self, segment: Segment) -> None:
+        tokens = len(self.encode_prefix(segment.prefix.text))
         max_tokens = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, EOS
         if tokens > max_tokens:
             raise UserError(
                 f"a prefix must have at most {max_tokens} tokens, fewer than the longest "
                 f"translation of its sentence, got {tokens}"
             )
-        return prefixed
+        if segment.begun_remark is not None:
+            self._check_prefix(segment.begun_remark.text.segments[0])
 
     def output_limit(self, source_tokens: int, prefix_tokens: int) -> int:
         """Return how many tokens an output may have, EOS included."""

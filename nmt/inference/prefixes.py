@@ -19,7 +19,7 @@ _WORD_END = re.compile(r"\w\b")
 class Prefix(NamedTuple):
     """What the translation of a segment begins with."""
 
-    full_text: str = ""  # as users see it
+    full_text: str = ""  # as users see it, but for slots in place of remarks
     text: str = ""  # as the model writes it: slots in place of kept spans, ordinary letter case
     ends_word: bool = False  # whether its last word is complete
 
@@ -42,7 +42,7 @@ def make_prefix(
     """Return the prefix of a segment.
 
     Args:
-        full_text: cleaned text.
+        full_text: cleaned text, with slots in place of remarks.
         spans: what the translation has in place of the slots. If the prefix ends with the first
             words of one, such as a date, it is completed.
         case: letter case of the segment.

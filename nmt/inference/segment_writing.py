@@ -153,7 +153,7 @@ class SegmentWriter:
             text = restore_spans(space_slots(segment.text, text, segment.spans), spans)[0]
         begin_text = show_spans(prefix.text, spans)
         if text.startswith(begin_text):
-            text = prefix.full_text + text.removeprefix(begin_text)
+            text = show_spans(prefix.full_text, spans) + text.removeprefix(begin_text)
         return Translation(
             text,
             hypothesis.log_prob,

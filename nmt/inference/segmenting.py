@@ -20,7 +20,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.markup_projection import needs_alignment
 from nmt.inference.normalization import NormalizedText, Normalizer
-from nmt.inference.segments import Segment, SegmentedText, link_parts, read_remarks
+from nmt.inference.segments import Segment, SegmentedText, link_parts, list_remarks, read_remarks
 from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
@@ -174,10 +174,8 @@ class Segmenter:
         encoded = self._tokenizer.encode(
             [sentence.tag + sentence.context + sentence.normalized.text for sentence in sentences]
         )
-        segments = (
-            [read_remarks(each, sentence.tag, self) for each in self._cut(sentence, ids)]
-            for sentence, ids in zip(sentences, encoded, strict=True)
-        )
+        cut = list(map(self._cut, sentences, encoded))
+        segments = read_remarks(cut, [each.tag for each in sentences], self)
         return [
             SegmentedText(
                 tuple(
@@ -286,7 +284,7 @@ class Segmenter:
             return [
                 Segment(
                     ids,
-                    *sentence.slotted,
+                    *sentence.slotted[:2],
                     sentence.space,
                     sentence.case,
                     sentence.is_copied,
@@ -294,6 +292,7 @@ class Segmenter:
                     normalized=sentence.normalized,
                     brackets=sentence.brackets,
                     dates=self._reader.dates,
+                    remarks=list_remarks(sentence.slotted, sentence.case),
                 )
             ]
         text, given = sentence.text, sentence.given
@@ -315,12 +314,13 @@ class Segmenter:
         segments = [
             Segment(
                 np.concatenate([tag, ids]),
-                *slotted,
+                *slotted[:2],
                 space,
                 sentence.case,
                 is_copied,
                 normalized=self._normalizer.normalize(slotted.text, sentence.case),
                 dates=self._reader.dates,
+                remarks=list_remarks(slotted, sentence.case),
             )
             for space, slotted, ids, is_copied in parts
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,14 +15,14 @@ from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.normalization import NormalizedText
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
 from nmt.inference.results import Translation
-from nmt.text.brackets import find_remarks, is_remark, remove_brackets
+from nmt.text.brackets import find_outer_brackets, remove_brackets
 from nmt.text.case import LetterCase
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.final_marks import ALL_STOPS, find_commas, localize_marks
-from nmt.text.marked import MarkedText
+from nmt.text.marked import MarkedText, splice
 from nmt.text.scripts import CAPITALS, UNKNOWN_LANGUAGE, has_capital_nouns
 from nmt.text.sentences import CLOSING
-from nmt.text.spans import SLOTS, Span
+from nmt.text.spans import SLOTS, SlottedText, Span
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
 from nmt.text.terms import Glossary
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from nmt.inference.segmenting import Segmenter
 
 _ENDS = re.compile(rf"[{re.escape(ALL_STOPS)}][{CLOSING}]*$")  # of a sentence
-_BEGUN_REMARK = re.compile(
-    r"\s[(\[][^()\[\]]*$"
-)  # a bracket that a prefix opens and does not close
 _ACRONYM = re.compile(rf"[(\[][{CAPITALS}]+[)\]]")
 _WORD = re.compile(r"[^\W\d_]{2}")
 
@@ -133,15 +130,57 @@ class Segment:
             prefix: cleaned text.
             ends_word: whether the last word of the prefix is complete.
         """
-        bare = remove_brackets(remove_tags(prefix, self.tags), self.brackets.tags)
+        begun, prefix = self._begin_remarks(remove_tags(prefix, self.tags), ends_word=ends_word)
+        bare = remove_brackets(prefix, self.brackets.tags)
         ends_word = ends_word or bare[-1:].isspace()
-        prefix = " ".join(bare.split())
-        if self.remarks and (begun_remark := _BEGUN_REMARK.search(prefix)):  # it is translated anew
-            prefix, ends_word = prefix[: begun_remark.start()], True
-        written = (prefix[begin:end] for begin, end in find_remarks(prefix))
-        begun = self.with_remarks(Translation(text, 0.0, 0.0, ()) for text in written)
-        prefix_in_slots = make_prefix(prefix, begun.target_spans, self.case, ends_word=ends_word)
+        full_text = " ".join(bare.split())
+        prefix_in_slots = make_prefix(full_text, begun.target_spans, self.case, ends_word=ends_word)
         return replace(begun, prefix=prefix_in_slots)
+
+    def _begin_remarks(self, prefix: str, *, ends_word: bool) -> tuple[Segment, str]:
+        """Return a segment with what a prefix has of its remarks, and the prefix with their slots.
+
+        Brackets of the prefix are those of the source in order.
+        """
+        if not self.remarks:
+            return self, prefix
+        remarks = {remark.slot: remark for remark in self.remarks}
+        changes = []
+        for slot, (begin, end) in zip(
+            _list_bracketed_slots(self), find_outer_brackets(prefix), strict=False
+        ):
+            if slot in remarks and end > len(prefix):  # its end is not a part of the prefix
+                begun = remarks[slot].begin_with(prefix[begin + 1 :], ends_word=ends_word)
+                if begun is None:
+                    prefix = prefix[:begin]
+                    break
+                remarks[slot] = begun
+            elif slot in remarks:
+                translation = Translation(prefix[begin:end], 0.0, 0.0, ())
+                remarks[slot] = remarks[slot]._replace(translation=translation)
+            elif slot is None or prefix[begin:end] != self.spans[slot]:
+                continue
+            changes.append((begin, min(end, len(prefix)), SLOTS[slot]))
+        return replace(self, remarks=tuple(remarks.values())), splice(prefix, changes)
+
+    @property
+    def begun_remark(self) -> Remark | None:
+        """The remark inside of which the prefix ends."""
+        return next(
+            (
+                remark
+                for remark in self.remarks
+                if remark.translation is None and self.prefix.full_text.endswith(SLOTS[remark.slot])
+            ),
+            None,
+        )
+
+    def mask_remarks(self, translation: str) -> str:
+        """Return a translation whose remarks are replaced by as many slots."""
+        for remark in self.remarks:
+            text = remark.translation.text if remark.translation else ""
+            translation = translation.replace(text, SLOTS[remark.slot] * len(text), 1)
+        return translation
 
     def with_remarks(self, translations: Iterable[Translation]) -> Segment:
         """Return a segment whose untranslated remarks get these translations, in order."""
@@ -190,32 +229,106 @@ class Remark(NamedTuple):
     """
 
     slot: int  # number of its slot
-    text: SegmentedText  # with its brackets
+    text: SegmentedText  # with its brackets; it has no segments until `read_remarks`
     translation: Translation | None = None  # None: not translated yet
 
+    def begin_with(self, prefix: str, *, ends_word: bool) -> Remark | None:
+        """Return a remark whose translation begins so, after a bracket; None: it is too long."""
+        if len(self.text.segments) != 1:
+            return None
+        begun = self.text.segments[0].begin_with(prefix, ends_word=ends_word)
+        return self._replace(text=self.text._replace(segments=(begun,)))
 
-def read_remarks(segment: Segment, tag: str, segmenter: Segmenter) -> Segment:
-    """Return a segment with the segments of its remarks.
+
+def list_remarks(slotted: SlottedText, case: LetterCase) -> tuple[Remark, ...]:
+    """Return the remarks of a segment that are translated; (OMS) and (x, y) are copied.
 
     Args:
-        segment: the segment.
-        tag: of the text, with the space after it, if any.
-        segmenter: that made the segment.
+        slotted: text and kept spans of the segment.
+        case: its letter case.
     """
     remarks = []
-    for slot, span in enumerate(segment.spans):
-        is_acronym = segment.case is not LetterCase.UPPER and _ACRONYM.fullmatch(span)
-        if is_acronym or not is_remark(span) or not _WORD.search(span):  # (OMS), (x, y) are copied
-            continue
-        (first, *others), end, _ = segmenter.segment(tag + span[1:-1])
-        is_lower = next(filter(str.isalpha, first.text), "").islower()
-        begins_lower = is_lower and may_lower(segmenter.target_language)
-        if others:  # it gets no full stop that the remark lacks
-            others[-1] = replace(others[-1], continues=True)
-        first = replace(first, space=span[0] + first.space, begins_lower=begins_lower)
-        source = TaggedText(MarkedText(span))
-        remarks.append(Remark(slot, SegmentedText((first, *others), end + span[-1], source)))
-    return replace(segment, remarks=tuple(remarks)) if remarks else segment
+    for slot in slotted.remarks:
+        text = slotted.values[slot]
+        is_acronym = case is not LetterCase.UPPER and _ACRONYM.fullmatch(text)
+        if _WORD.search(text) and not is_acronym:
+            remarks.append(Remark(slot, SegmentedText((), text)))
+    return tuple(remarks)
+
+
+def read_remarks(
+    sentences: Sequence[Sequence[Segment]], tags: Sequence[str], segmenter: Segmenter
+) -> Iterator[list[Segment]]:
+    """Yield the segments of each sentence with those of their remarks.
+
+    Args:
+        sentences: the segments of each.
+        tags: that of the text of each, with the space after it, if any.
+        segmenter: that made the segments.
+    """
+    texts = [
+        tag + remark.text.end[1:-1]
+        for tag, segments in zip(tags, sentences, strict=True)
+        for segment in segments
+        for remark in segment.remarks
+    ]
+    segmented = iter(segmenter.segment_all(texts) if texts else ())
+    lowers = may_lower(segmenter.target_language)
+
+    def read(remark: Remark) -> Remark:
+        text = _write_brackets(remark.text.end, next(segmented), lowers=lowers)
+        return remark._replace(text=text)
+
+    for segments in sentences:
+        yield [
+            replace(segment, remarks=tuple(map(read, segment.remarks)))
+            if segment.remarks
+            else segment
+            for segment in segments
+        ]
+
+
+def _write_brackets(span: str, text: SegmentedText, *, lowers: bool) -> SegmentedText:
+    """Return the text of a remark with its brackets.
+
+    Args:
+        span: as the sentence has it.
+        text: in segments, without the brackets.
+        lowers: whether the first word has a small letter if its source has one.
+    """
+    first, *others = text.segments
+    is_lower = next(filter(str.isalpha, first.text), "").islower()
+    if others:  # it gets no full stop that the remark lacks
+        others[-1] = replace(others[-1], continues=True)
+    first = replace(first, space=span[0] + first.space, begins_lower=is_lower and lowers)
+    return SegmentedText((first, *others), text.end + span[-1], TaggedText(MarkedText(span)))
+
+
+def _list_bracketed_slots(segment: Segment) -> Iterator[int | None]:
+    """Yield the number of the slot in place of each two brackets of a source, or None."""
+    source = segment.full_text
+    if segment.brackets.tags:
+        source = segment.brackets.insertions.insert(segment.brackets.text)
+    spans: list[str | None] = [*segment.spans]
+    for span in find_outer_brackets(source):
+        text = source[slice(*span)]
+        slot = spans.index(text) if text in spans else None
+        if slot is not None:
+            spans[slot] = None
+        yield slot
+
+
+def enter_remark(segment: Segment) -> tuple[str, Segment]:
+    """Return what is written before the part of a remark in which a prefix ends, and that part.
+
+    If the prefix does not end inside of a remark, these are nothing and the segment itself.
+    """
+    if segment.begun_remark is None:
+        return "", segment
+    [part] = segment.begun_remark.text.segments
+    before, innermost = enter_remark(part)
+    written = show_spans(segment.prefix.full_text[:-1], segment.target_spans)
+    return written + part.space + before, innermost
 
 
 def link_parts(parts: Sequence[Segment], space: str, language: str) -> list[Segment]:

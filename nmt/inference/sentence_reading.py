@@ -136,11 +136,29 @@ class SentenceReader:
         return self._read_brackets(text, takes_remarks=True).text
 
     def _read_brackets(self, text: str, *, takes_remarks: bool = False) -> TaggedText:
-        terms: list[Span] = []
-        if self._glossary is not None and not self._brackets.isdisjoint(text):
-            terms = [(match.begin, match.end) for match in self._glossary.find(text)]
-        remarks = [] if takes_remarks else _find_remarks(text, self._brackets, terms, self._words)
+        has_brackets = not self._brackets.isdisjoint(text)
+        terms = _locate_terms(self._glossary, text) if has_brackets else []
+        remarks = [] if takes_remarks else self._find_remarks(text)
         return read_brackets(text, self._brackets, [*terms, *remarks])
+
+    def _find_remarks(self, text: str) -> list[Span]:
+        """Return the characters [begin, end) of remarks; none begins with an unknown name.
+
+        At the beginning of a text, such a name could not be told from a word: "(Garmendia)".
+        Acronyms are remarks.
+        """
+        if self._brackets.isdisjoint(text):
+            return []
+        remarks = find_remarks(text, self._brackets, _locate_terms(self._glossary, text))
+        if not remarks or self._words is None:
+            return remarks
+        bare = text.translate(_SPACES)  # after a bracket, a word would count as the first one
+        names = {begin: text[begin:end] for begin, end in self._words.find_names(bare, ())}
+        return [
+            (begin, end)
+            for begin, end in remarks
+            if begin + 1 not in names or names[begin + 1].isupper()
+        ]
 
     def _read(self, text: str) -> ReadSentence:
         given, spans = text, self._find_kept(text)
@@ -165,9 +183,10 @@ class SentenceReader:
             given = text
         slotted = self.insert_slots(text, spans, given)
         lacks_slots = len(spans) > len(self._slots) > 0
-        # A date without a slot is not translated: then the sentence is cut.
+        # A date or a remark without a slot is not translated: then the sentence is cut.
         lacks_date = lacks_slots and bool(self.dates.find(slotted.text))
-        is_copied = not has_letters_outside(text, spans) and not lacks_date
+        lacks_remark = lacks_slots and len(slotted.remarks) < len(self._find_remarks(text))
+        is_copied = not (has_letters_outside(text, spans) or lacks_date or lacks_remark)
         if is_copied and self._glossary is not None:  # 24/7 may be a term
             _, terms, _ = self._find_terms(text, self._find_kept(text))
             is_copied = all(match.term.is_kept for match in terms)
@@ -193,7 +212,7 @@ class SentenceReader:
                 and not is_word_of(self._languages[0], text[begin:end])
             )
         for begin, end, term, _ in terms:
-            if term.is_kept and (keeps_terms or not self._is_known(term.source)):
+            if term.is_kept and (keeps_terms or not _are_known(term.source, self._words)):
                 spans.append((begin, end))
         room = max(len(self._slots) - len(spans), 0)  # the others are more likely to be needed
         return sorted([*spans, *unencodable[:room]])
@@ -226,7 +245,7 @@ class SentenceReader:
             spans = list(cut_words(text, spans, is_read))
         spans = sorted([*spans, *find_options(text, spans, is_read)])
         kept = [*_join_ranges(text, add_units(text, spans, is_read)), *dates]
-        remarks = _find_remarks(text, self._brackets, terms, self._words)
+        remarks = self._find_remarks(text)
         is_inside = make_overlap_test(remarks)
         return sorted([*remarks, *(span for span in kept if not is_inside(*span))])
 
@@ -268,11 +287,6 @@ class SentenceReader:
         words = self._words
         return words is not None and self._keeps_names and words.is_mostly_unknown(title)
 
-    def _is_known(self, term: str) -> bool:
-        """Whether training sources have the words of a term, so that the model can read it."""
-        words = self._words
-        return words is not None and all(word in words.counts for word in term.lower().split())
-
     def insert_slots(
         self, text: str, spans: Sequence[tuple[int, int]], given: str = ""
     ) -> SlottedText:
@@ -286,7 +300,9 @@ class SentenceReader:
         if not self._slots or not spans:
             return SlottedText(text, ())
         values = keep_spans(given or text, spans, self._slots).values
-        return SlottedText(keep_spans(text, spans, self._slots).text, values)
+        remarks = set(self._find_remarks(text))
+        numbers = (number for number, span in enumerate(spans[: len(values)]) if span in remarks)
+        return SlottedText(keep_spans(text, spans, self._slots).text, values, tuple(numbers))
 
     def _find_terms(
         self, text: str, spans: list[Span]
@@ -324,24 +340,14 @@ class SentenceReader:
         return [*protected, *(each for each in short_forms if not overlaps(*each))]
 
 
-def _find_remarks(
-    text: str, signs: frozenset[str], terms: Sequence[Span], words: SourceWords | None
-) -> list[Span]:
-    """Return the characters [begin, end) of remarks, but for those that begin with unknown names.
+def _are_known(term: str, words: SourceWords | None) -> bool:
+    """Whether training sources have the words of a term, so that the model can read it."""
+    return words is not None and all(word in words.counts for word in term.lower().split())
 
-    At the beginning of a text, such a name could not be told from a word: "(Garmendia)". Acronyms
-    are remarks.
-    """
-    remarks = find_remarks(text, signs, terms)
-    if not remarks or words is None:
-        return remarks
-    bare = text.translate(_SPACES)  # after a bracket, a word would count as the first one
-    names = {begin: text[begin:end] for begin, end in words.find_names(bare, ())}
-    return [
-        (begin, end)
-        for begin, end in remarks
-        if begin + 1 not in names or names[begin + 1].isupper()
-    ]
+
+def _locate_terms(glossary: Glossary | None, text: str) -> list[Span]:
+    """Return the characters [begin, end) of the terms of a text."""
+    return [] if glossary is None else [(each.begin, each.end) for each in glossary.find(text)]
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:

@@ -117,7 +117,7 @@ class TermConstraints:
         terms = [match.term for match in matches]
         reports = []
         for translation in translations:
-            used = self.glossary.mark_used(terms, translation.text)
+            used = self.glossary.mark_used(terms, segment.mask_remarks(translation.text))
             uses = (
                 TermUse(*match.entry[:2], is_used)
                 for match, is_used in zip(matches, used, strict=True)

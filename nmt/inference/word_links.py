@@ -103,7 +103,7 @@ def link_words(
     located = _locate_spans(translation.text, segment.target_spans, output)
     for (begin, end), number in located.items():
         output_indices[begin:end] = [output.find(SLOTS[number])] * (end - begin)
-    term_links = _link_terms(segment, translation.text)
+    term_links = _link_terms(segment, segment.mask_remarks(translation.text))
     # No other word comes from the words of a term.
     is_of_term = make_overlap_test([source for _, source in term_links])
     is_free = np.array([not is_of_term(*span) for span in source_spans])

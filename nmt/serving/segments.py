@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from nmt.inference.contract import SearchRequest
 from nmt.inference.joining import place_texts
 from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.results import Translation, list_distinct
-from nmt.inference.segments import Segment, SegmentedText
+from nmt.inference.segments import Segment, SegmentedText, enter_remark
 from nmt.inference.translator import Translator
 from nmt.inference.word_links import match_segments
 from nmt.text.tags import Insertions
@@ -23,6 +24,7 @@ from nmt.text.words import find_words
 if TYPE_CHECKING:  # imports Keras
     from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation
 
+_LATER_REMARK = Translation("(…)", log_prob=0.0, score=0.0, tokens=())  # not translated yet
 _NO_QUALITY = f"the run has no {QUALITY_FILE}: create it with python -m nmt.inspect quality"
 
 
@@ -109,8 +111,13 @@ class SegmentTranslator:
     def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
         """Return the most probable next words after the prefix of each segment, best first."""
         translator = self._translator
-        segments = list(map(self._pipeline.translate_remarks, segments))
-        return find_alternatives(translator.engine, translator.tokenizer, segments, count)
+        entered = list(map(enter_remark, segments))
+        parts = [self._pipeline.translate_remarks(part) for _, part in entered]
+        found = find_alternatives(translator.engine, translator.tokenizer, parts, count)
+        return [
+            [word._replace(prefix=before + word.prefix) for word in words]
+            for (before, _), words in zip(entered, found, strict=True)
+        ]
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that its first call is fast.
@@ -149,6 +156,9 @@ class SegmentTranslator:
         beginnings = [prefix, *(f"{prefix}{word}" for word in words)]
         segment = text.segments[number]
         begun = [self._pipeline.begin_with(segment, beginning) for beginning in beginnings]
+        if any(each.begun_remark for each in begun):
+            raise UserError("words of a remark in brackets have no explanation")
+        begun = [each.with_remarks(repeat(_LATER_REMARK)) for each in begun]
         explanation = self._explainer.explain(*begun)
         matched, source_words = match_segments(text)[number], find_words(text.source.text)
         source = []

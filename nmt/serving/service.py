@@ -154,7 +154,7 @@ class Service:
         text, number = await self._find_sentence(body, body.prefix)
         segment = text.segments[number]
         options = SearchOptions(alternatives=body.count)
-        self._limits.check_alternatives(len(segment.ids))
+        self._limits.check_alternatives(segment.searched_tokens)
         if self.is_stopping:
             raise unavailable(STOPPING)
         deadline = monotonic() + self._limits.timeout_s

@@ -90,13 +90,6 @@ def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
     return before + opening, inside, closing
 
 
-def is_remark(text: str) -> bool:
-    """Whether a kept span is a text in brackets that can be translated: see `find_remarks`."""
-    if not _REMARK.fullmatch(text) or PAIRS[text[0]] != text[-1]:
-        return False
-    return (0, len(text)) not in find_spans(text) and has_letters_outside(text, [*find_spans(text)])
-
-
 def find_remarks(
     sentence: str, signs: frozenset[str] = _REMARK_SIGNS, terms: Sequence[Span] = ()
 ) -> list[Span]:
@@ -117,11 +110,43 @@ def find_remarks(
             map(str.isalpha, sentence[:begin])
         )
         is_free = not (is_term(*start.span()) or is_term(*end.span()))
-        if follows_word and is_free and is_remark(sentence[begin:stop]):
-            while remarks and remarks[-1][0] > begin:  # inside of this one
-                remarks.pop()
-            remarks.append((begin, stop))
+        if follows_word and is_free and _has_words(sentence[begin:stop]):
+            _add_outer(remarks, (begin, stop))
     return remarks
+
+
+def find_outer_brackets(text: str) -> list[Span]:
+    """Return the characters [begin, end) of round and square brackets that no others are around.
+
+    Those that the text does not close end after it.
+    """
+    missing: list[str] = []
+    for sign in text:
+        if sign in _REMARK_SIGNS:
+            missing.append(PAIRS[sign])
+        elif missing and sign == missing[-1]:
+            missing.pop()
+    if missing:  # with letters, as brackets around nothing do not count
+        text += "".join(["ab", *reversed(missing)])
+    brackets: list[Span] = []
+    for start, end in _match_brackets(text, _REMARK_SIGNS):
+        _add_outer(brackets, (start.start(), end.end()))
+    return brackets
+
+
+def _add_outer(spans: list[Span], outer: Span) -> None:
+    """Append a span to those before it, in place of those inside of it."""
+    while spans and spans[-1][0] > outer[0]:
+        spans.pop()
+    spans.append(outer)
+
+
+def _has_words(text: str) -> bool:
+    """Whether a text in brackets may be a remark: see `find_remarks`."""
+    if not _REMARK.fullmatch(text) or PAIRS[text[0]] != text[-1]:
+        return False
+    spans = list(find_spans(text))
+    return (0, len(text)) not in spans and has_letters_outside(text, spans)
 
 
 def read_brackets(sentence: str, signs: frozenset[str], stay: Sequence[Span] = ()) -> TaggedText:

@@ -177,6 +177,7 @@ class SlottedText(NamedTuple):
 
     text: str
     values: tuple[str, ...]  # the spans, by number of their slot
+    remarks: tuple[int, ...] = ()  # numbers of those that are remarks: `nmt.text.brackets`
 
 
 def make_overlap_test(spans: Sequence[tuple[int, int]]) -> Callable[[int, int], bool]:

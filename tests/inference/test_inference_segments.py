@@ -20,7 +20,9 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
 from nmt.inference.engines import Engines
-from nmt.inference.segments import show_spans
+from nmt.inference.results import Translation
+from nmt.inference.segments import enter_remark, show_spans
+from nmt.inference.term_constraints import TermConstraints
 from nmt.text.cleaning import clean_text
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
@@ -713,26 +715,72 @@ def test_terms_and_lost_spans_of_remarks_are_reported(tokenizer: Tokenizer) -> N
     assert translation.text.count("(my 12 sister)") == 1
 
 
+NESTED = "Ana (mi hermana (la ana)) y yo."
+BOTH_KINDS = "Ana (no) yo (mi hermana) y (OMS) hoy (la ana)."
+
+
 @pytest.mark.parametrize(
-    ("prefix", "full_text", "expected"),
+    ("text", "prefix", "written"),
     [
-        ("Ana (my sis) and", "Ana (my sis) and", "Ana (my sis) and"),
-        ("Ana (my si", "Ana", "Ana"),
-        ("Ana (", "Ana", "Ana"),
-        ("Ana ", "Ana", "Ana"),
+        (REMARK, "Ana (my sis) and", "Ana (my sis) and"),
+        (REMARK, "Ana (my si", "Ana (my si"),
+        (REMARK, "Ana (", "Ana ("),
+        (REMARK, "Ana ", "Ana"),
+        (NESTED, "Ana (my sis (th", "Ana (my sis (th"),
+        (NESTED, "Ana (my sis (the a) an", "Ana (my sis (the a) an"),
+        (NESTED, "Ana (my sis (the a)) an", "Ana (my sis (the a)) an"),
+        (BOTH_KINDS, "Ana (no", "Ana no"),
+        (BOTH_KINDS, "Ana (not) I (my", "Ana not I (my"),
+        (BOTH_KINDS, "Ana (not) I (my sis) (OMS) [th", "Ana not I (my sis) (OMS) (th"),
+        ("Ana (la ana. mi hermana) y yo.", "Ana (the", "Ana"),
     ],
 )
-def test_a_prefix_may_have_a_remark(
-    tokenizer: Tokenizer, prefix: str, full_text: str, expected: str
+def test_a_prefix_may_have_a_part_of_a_remark(
+    tokenizer: Tokenizer, text: str, prefix: str, written: str
 ) -> None:
     translator, _ = translator_of(tokenizer, lambda text: text.partition(" ")[2])
-    [segment] = translator.segmenter.segment(REMARK).segments
+    [segment] = translator.segmenter.segment(text).segments
     begun = translator.pipeline.begin_with(segment, prefix)
-    assert begun.prefix.full_text == full_text
-    assert "(" not in begun.prefix.text
+    before, part = enter_remark(begun)
+    assert before + show_spans(part.prefix.full_text, part.target_spans) == written
     [[translation]] = translator.pipeline.search_segments([begun], SearchRequest(1))
-    assert translation.text.startswith(expected)
-    assert translation.text.count("(") == 1
+    assert translation.text.replace("(not)", "not").replace("(no)", "no").startswith(written)
+    assert translation.text.count("(") == text.count("(")
+
+
+def test_a_prefix_inside_of_a_remark_is_limited(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer)
+    [segment] = translator.segmenter.segment(REMARK).segments
+    with pytest.raises(UserError, match="prefix must have at most"):
+        translator.pipeline.begin_with(segment, "Ana (" + "y yo " * 60)
+
+
+def test_terms_of_a_sentence_are_not_those_of_its_remark(tokenizer: Tokenizer) -> None:
+    glossary = Glossary([Term("hermana", "sister")], ("es", "en"))
+    translator, _ = translator_of(tokenizer, translate_words)
+    text = "Ana (mi hermana) y la hermana."
+    [segment] = translator.segmenter.segment(text).segments
+    [segment] = [translator.pipeline.translate_remarks(segment)]
+    constraints = TermConstraints(glossary, *[None] * 4)
+    [reported] = constraints.report(segment, [Translation("Ana (my sister) and her.", 0, 0, ())])
+    assert [use.is_used for use in reported.terms] == [False]
+    assert segment.mask_remarks("Ana (my sister) and her.") == f"Ana {A * 11} and her."
+
+
+def test_kept_terms_in_brackets_are_no_remarks(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, translate_words)
+    text = "Ana [mi hermana] y yo (mi hermana)."
+    glossary = Glossary([Term("[mi hermana]", "[mi hermana]")], ("es", "en"))
+    segmenter = translator.segmenter.with_glossary(glossary)
+    [segment] = segmenter.segment(text).segments
+    assert [segment.spans[remark.slot] for remark in segment.remarks] == ["(mi hermana)"]
+
+
+def test_a_remark_without_a_slot_is_translated(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, translate_words)
+    addresses = " ".join(f"{letter}@a.es" for letter in "abcdefgh")
+    [translation] = translator.translate([f"{addresses} (mi hermana)"])
+    assert translation == f"{addresses} (my sister)"
 
 
 def test_an_error_of_an_alignment_is_raised(tokenizer: Tokenizer) -> None:

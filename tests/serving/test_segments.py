@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, Letters, transformer
+from conftest import SMALL, Letters, small_tokenizer, transformer
 from fake_service import serving
 
 from nmt import Translator
 from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation, Reason
 from nmt.config import DecodingConfig
+from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.features import SENTENCE_FEATURES, WORD_FEATURES
@@ -210,3 +211,41 @@ def test_an_explanation_names_whole_words_of_the_text(monkeypatch: pytest.Monkey
     text = text._replace(segments=(replace(text.segments[0], text="tren"),))
     explanation, _ = served.explain(text, 0, "", ["a"])
     assert explanation.source[0].span == (0, 5)
+
+
+def test_alternatives_inside_of_a_remark_are_words_of_it() -> None:
+    tokenizer = small_tokenizer(lowercases=True, slots=3)
+    model = transformer(vocabulary_size=tokenizer.vocabulary_size, **SMALL)
+    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), tokenizer, GREEDY))
+    source = "Ana (mi hermana) y yo."
+    inside, after = (
+        served.segment(source, prefixes={source: prefix})
+        for prefix in ("Ana (my ", "Ana (my sister) ")
+    )
+    [inner], [outer] = (served.alternatives(text.segments, 3) for text in (inside, after))
+    for words, beginning in ((inner, "Ana (my"), (outer, "Ana (my sister)")):
+        assert len(words) == 3
+        for word in words:
+            begun = word.prefix.removesuffix(word.text)
+            assert begun.rstrip() == beginning
+    [inner_part] = served.segment("mi hermana", prefixes={"mi hermana": "my "}).segments
+    expected = served.alternatives([inner_part], 3)[0]
+    assert [word.text for word in inner] == [word.text for word in expected]
+    with pytest.raises(UserError, match="words of a remark"):
+        served.explain(served.segment(source), 0, "Ana (my ", ["sister"])
+
+
+def test_an_explanation_shows_a_later_remark_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = small_tokenizer(lowercases=True, slots=3)
+    model = transformer(vocabulary_size=tokenizer.vocabulary_size, **SMALL)
+    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), tokenizer, GREEDY))
+    shown: list[tuple[str, ...]] = []
+
+    def explain(_: ChoiceExplainer, *segments: Segment) -> ChoiceExplanation:
+        shown.extend(segment.target_spans for segment in segments)
+        return ChoiceExplanation(0.0, "b", -2.5, (), (), 2.0, 0.0, 3.0)
+
+    monkeypatch.setattr(ChoiceExplainer, "explain", explain)
+    text = served.segment("Ana (mi hermana) y yo (la ana).")
+    served.explain(text, 0, "Ana (my sister) ", ["and"])
+    assert shown == [("(my sister)", "(…)")] * 2

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from nmt.text.brackets import (
     PAIRS,
+    find_outer_brackets,
     find_remarks,
-    is_remark,
     read_brackets,
     remove_brackets,
     split_marks,
@@ -139,11 +139,28 @@ def test_brackets_of_terms_stay() -> None:
 def test_remarks_are_found(sentence: str, remarks: list[str]) -> None:
     found = [sentence[begin:end] for begin, end in find_remarks(sentence)]
     assert found == remarks
-    assert all(map(is_remark, found))
     round_only = find_remarks(sentence, frozenset('("'))
     assert [sentence[slice(*span)] for span in round_only] == [
         each for each in remarks if each[0] == "("
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "brackets"),
+    [
+        ("Ana (mi (muy otra) prima) y [la mía]", ["(mi (muy otra) prima)", "[la mía]"]),
+        ("(pre)historia (sí)", ["(sí)"]),
+        ("es f(x) (a) y (b] c)", ["(b] c)"]),
+        ("Ana (mi [muy", ["(mi [muy"]),
+        ("Ana (mi [muy] (", ["(mi [muy] ("]),
+        ("Ana ) (", ["("]),
+        ("Ana y yo", []),
+    ],
+)
+def test_outer_brackets_are_found(text: str, brackets: list[str]) -> None:
+    found = find_outer_brackets(text)
+    assert [text[slice(*span)] for span in found] == brackets
+    assert [end > len(text) for _, end in found] == [each[-1] not in ")]" for each in brackets]
 
 
 def test_brackets_of_terms_make_no_remark() -> None:
