@@ -130,6 +130,7 @@ class Segment:
             prefix: cleaned text.
             ends_word: whether the last word of the prefix is complete.
         """
+        prefix = prefix.removeprefix(self.space.strip())
         begun, prefix = self._begin_remarks(remove_tags(prefix, self.tags), ends_word=ends_word)
         bare = remove_brackets(prefix, self.brackets.tags)
         ends_word = ends_word or bare[-1:].isspace()
@@ -142,7 +143,7 @@ class Segment:
 
         Brackets of the prefix are those of the source in order.
         """
-        if not self.remarks:
+        if not self.spans:
             return self, prefix
         remarks = {remark.slot: remark for remark in self.remarks}
         changes = []
@@ -150,7 +151,7 @@ class Segment:
             _list_bracketed_slots(self), find_outer_brackets(prefix), strict=False
         ):
             if slot in remarks and end > len(prefix):  # its end is not a part of the prefix
-                begun = remarks[slot].begin_with(prefix[begin + 1 :], ends_word=ends_word)
+                begun = remarks[slot].begin_with(prefix[begin:], ends_word=ends_word)
                 if begun is None:
                     prefix = prefix[:begin]
                     break
@@ -233,11 +234,12 @@ class Remark(NamedTuple):
     translation: Translation | None = None  # None: not translated yet
 
     def begin_with(self, prefix: str, *, ends_word: bool) -> Remark | None:
-        """Return a remark whose translation begins so, after a bracket; None: it is too long."""
+        """Return a remark whose translation begins so, with a bracket; None: it is too long."""
         if len(self.text.segments) != 1:
             return None
-        begun = self.text.segments[0].begin_with(prefix, ends_word=ends_word)
-        return self._replace(text=self.text._replace(segments=(begun,)))
+        [part] = self.text.segments
+        begun = part.begin_with(part.space[0] + prefix[1:], ends_word=ends_word)
+        return Remark(self.slot, self.text._replace(segments=(begun,)))
 
 
 def list_remarks(slotted: SlottedText, case: LetterCase) -> tuple[Remark, ...]:

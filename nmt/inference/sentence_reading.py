@@ -139,7 +139,9 @@ class SentenceReader:
         has_brackets = not self._brackets.isdisjoint(text)
         terms = _locate_terms(self._glossary, text) if has_brackets else []
         remarks = [] if takes_remarks else self._find_remarks(text)
-        return read_brackets(text, self._brackets, [*terms, *remarks])
+        is_inside = make_overlap_test(remarks)
+        outside = (term for term in terms if not is_inside(*term))
+        return read_brackets(text, self._brackets, [*remarks, *outside])
 
     def _find_remarks(self, text: str) -> list[Span]:
         """Return the characters [begin, end) of remarks; none begins with an unknown name.

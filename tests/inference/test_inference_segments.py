@@ -748,6 +748,28 @@ def test_a_prefix_may_have_a_part_of_a_remark(
     assert translation.text.count("(") == text.count("(")
 
 
+def test_a_prefix_may_have_the_marks_before_its_sentence(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.partition(" ")[2])
+    [segment] = translator.segmenter.segment("— Ana y yo.").segments
+    for prefix in ("— Ana", "Ana"):
+        assert translator.pipeline.begin_with(segment, prefix).prefix.full_text == "Ana"
+    [[translation]] = translator.hypotheses(["— Ana y yo."], prefix="— Ana and")
+    assert translation.text.startswith("— Ana and")
+    assert translation.text.count("—") == 1
+
+
+def test_a_prefix_may_replace_another_one(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, translate_words)
+    [segment] = translator.segmenter.segment(REMARK).segments
+    for known in (
+        translator.pipeline.begin_with(segment, "Ana (my sis) and"),
+        translator.pipeline.translate_remarks(segment),
+    ):
+        begun = translator.pipeline.begin_with(known, "Ana (th")
+        assert enter_remark(begun)[1].prefix.full_text == "th"
+        assert begun.target_spans == ("(mi hermana)",), "it is translated anew"
+
+
 def test_a_prefix_inside_of_a_remark_is_limited(tokenizer: Tokenizer) -> None:
     translator, _ = translator_of(tokenizer)
     [segment] = translator.segmenter.segment(REMARK).segments
@@ -774,6 +796,15 @@ def test_kept_terms_in_brackets_are_no_remarks(tokenizer: Tokenizer) -> None:
     segmenter = translator.segmenter.with_glossary(glossary)
     [segment] = segmenter.segment(text).segments
     assert [segment.spans[remark.slot] for remark in segment.remarks] == ["(mi hermana)"]
+
+
+def test_terms_may_be_inside_of_remarks_beside_other_brackets(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, translate_words)
+    glossary = Glossary([Term("hermana", "sister"), Term("ana", "anna")], ("es", "en"))
+    segmenter = translator.segmenter.with_glossary(glossary)
+    [segment] = segmenter.segment("Yo (mi hermana (no) y) y (no) ana.").segments
+    assert segment.brackets.tags == (("(", ")"),)
+    assert segment.text == f"Yo {A} y no ana."
 
 
 def test_a_remark_without_a_slot_is_translated(tokenizer: Tokenizer) -> None:
