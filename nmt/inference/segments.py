@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
+from nmt.inference.bracket_matching import SourceBrackets, match_brackets
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.normalization import NormalizedText
 from nmt.inference.prefixes import NO_PREFIX, Prefix, make_prefix
 from nmt.inference.results import Translation
-from nmt.text.brackets import find_outer_brackets, remove_brackets
+from nmt.text.brackets import find_bracketed, remove_brackets
 from nmt.text.case import LetterCase
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.final_marks import ALL_STOPS, find_commas, localize_marks
@@ -139,17 +141,18 @@ class Segment:
         return replace(begun, prefix=prefix_in_slots)
 
     def _begin_remarks(self, prefix: str, *, ends_word: bool) -> tuple[Segment, str]:
-        """Return a segment with what a prefix has of its remarks, and the prefix with their slots.
-
-        Brackets of the prefix are those of the source in order.
-        """
+        """Return a segment with what a prefix has of its remarks, and the prefix in slots."""
         if not self.spans:
             return self, prefix
         remarks = {remark.slot: remark for remark in self.remarks}
-        changes = []
+        bracketed = find_bracketed(prefix)
+        texts = [prefix[begin:end] for begin, end in bracketed]
+        changes: list[tuple[int, int, str]] = []
         for slot, (begin, end) in zip(
-            _list_bracketed_slots(self), find_outer_brackets(prefix), strict=False
+            match_brackets(_list_brackets(self), texts), bracketed, strict=False
         ):
+            if slot is None or (changes and begin < changes[-1][1]):  # inside of the one before
+                continue
             if slot in remarks and end > len(prefix):  # its end is not a part of the prefix
                 begun = remarks[slot].begin_with(prefix[begin:], ends_word=ends_word)
                 if begun is None:
@@ -159,8 +162,6 @@ class Segment:
             elif slot in remarks:
                 translation = Translation(prefix[begin:end], 0.0, 0.0, ())
                 remarks[slot] = remarks[slot]._replace(translation=translation)
-            elif slot is None or prefix[begin:end] != self.spans[slot]:
-                continue
             changes.append((begin, min(end, len(prefix)), SLOTS[slot]))
         return replace(self, remarks=tuple(remarks.values())), splice(prefix, changes)
 
@@ -238,7 +239,8 @@ class Remark(NamedTuple):
         if len(self.text.segments) != 1:
             return None
         [part] = self.text.segments
-        begun = part.begin_with(part.space[0] + prefix[1:], ends_word=ends_word)
+        inside = prefix[1:].lstrip().removeprefix(part.space[1:].strip())
+        begun = part.begin_with(inside, ends_word=ends_word)
         return Remark(self.slot, self.text._replace(segments=(begun,)))
 
 
@@ -306,18 +308,21 @@ def _write_brackets(span: str, text: SegmentedText, *, lowers: bool) -> Segmente
     return SegmentedText((first, *others), text.end + span[-1], TaggedText(MarkedText(span)))
 
 
-def _list_bracketed_slots(segment: Segment) -> Iterator[int | None]:
-    """Yield the number of the slot in place of each two brackets of a source, or None."""
+def _list_brackets(segment: Segment) -> list[SourceBrackets]:
+    """Return the texts in brackets of a source, in order."""
     source = segment.full_text
     if segment.brackets.tags:
         source = segment.brackets.insertions.insert(segment.brackets.text)
-    spans: list[str | None] = [*segment.spans]
-    for span in find_outer_brackets(source):
-        text = source[slice(*span)]
-        slot = spans.index(text) if text in spans else None
-        if slot is not None:
-            spans[slot] = None
-        yield slot
+    texts = [source[begin:end] for begin, end in find_bracketed(source)]
+    remarks = {remark.slot for remark in segment.remarks}
+    slots = defaultdict[str, list[int]](list)
+    for number, span in enumerate(segment.spans):
+        slots[span].append(number)
+    brackets = []
+    for text in reversed(texts):  # of equal texts, the first may begin the sentence: no remark
+        slot = slots[text].pop() if slots[text] else None
+        brackets.append(SourceBrackets(text, slot, slot in remarks))
+    return brackets[::-1]
 
 
 def enter_remark(segment: Segment) -> tuple[str, Segment]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nmt.text.cleaning import clean_text
 from nmt.text.marked import splice
@@ -111,14 +111,16 @@ def find_remarks(
         )
         is_free = not (is_term(*start.span()) or is_term(*end.span()))
         if follows_word and is_free and _has_words(sentence[begin:stop]):
-            _add_outer(remarks, (begin, stop))
+            while remarks and remarks[-1][0] > begin:  # inside of this one
+                remarks.pop()
+            remarks.append((begin, stop))
     return remarks
 
 
-def find_outer_brackets(text: str) -> list[Span]:
-    """Return the characters [begin, end) of round and square brackets that no others are around.
+def find_bracketed(text: str) -> list[Span]:
+    """Return the characters [begin, end) of texts in round and square brackets, by their begin.
 
-    Those that the text does not close end after it.
+    Those that the text does not close end after it. Kept spans such as [12] and (a) count.
     """
     missing: list[str] = []
     for sign in text:
@@ -128,17 +130,9 @@ def find_outer_brackets(text: str) -> list[Span]:
             missing.pop()
     if missing:  # with letters, as brackets around nothing do not count
         text += "".join(["ab", *reversed(missing)])
-    brackets: list[Span] = []
-    for start, end in _match_brackets(text, _REMARK_SIGNS):
-        _add_outer(brackets, (start.start(), end.end()))
-    return brackets
-
-
-def _add_outer(spans: list[Span], outer: Span) -> None:
-    """Append a span to those before it, in place of those inside of it."""
-    while spans and spans[-1][0] > outer[0]:
-        spans.pop()
-    spans.append(outer)
+    others = [span for span in find_spans(text) if text[span[0]] not in _REMARK_SIGNS]
+    pairs = _match_brackets(text, _REMARK_SIGNS, make_overlap_test(others))
+    return sorted((start.start(), end.end()) for start, end in pairs)
 
 
 def _has_words(text: str) -> bool:
@@ -196,12 +190,18 @@ def list_brackets(sentence: str) -> set[str]:
 
 
 def _match_brackets(
-    sentence: str, signs: frozenset[str]
+    sentence: str, signs: frozenset[str], is_kept: Callable[[int, int], bool] | None = None
 ) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    """Yield the signs of each two brackets that may be taken out."""
+    """Yield the signs of each two brackets that may be taken out.
+
+    Args:
+        sentence: the sentence.
+        signs: the opening ones.
+        is_kept: tells the characters whose brackets stay; None: kept spans.
+    """
     if signs.isdisjoint(sentence):
         return
-    is_kept = make_kept_test(sentence)
+    is_kept = is_kept or make_kept_test(sentence)
     opened: list[re.Match[str]] = []
     for sign in _SIGN.finditer(sentence):
         if is_kept(sign.start(), sign.start() + 1):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmt.text.brackets import (
     PAIRS,
-    find_outer_brackets,
+    find_bracketed,
     find_remarks,
     read_brackets,
     remove_brackets,
@@ -148,17 +148,20 @@ def test_remarks_are_found(sentence: str, remarks: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "brackets"),
     [
-        ("Ana (mi (muy otra) prima) y [la mía]", ["(mi (muy otra) prima)", "[la mía]"]),
+        (
+            "Ana (mi (muy otra) prima) y [la mía]",
+            ["(mi (muy otra) prima)", "(muy otra)", "[la mía]"],
+        ),
         ("(pre)historia (sí)", ["(sí)"]),
-        ("es f(x) (a) y (b] c)", ["(b] c)"]),
-        ("Ana (mi [muy", ["(mi [muy"]),
-        ("Ana (mi [muy] (", ["(mi [muy] ("]),
+        ("es f(x) (a) y [12] (b] c)", ["(a)", "[12]", "(b] c)"]),
+        ("Ana (mi [muy", ["(mi [muy", "[muy"]),
+        ("Ana (mi [muy] (", ["(mi [muy] (", "[muy]", "("]),
         ("Ana ) (", ["("]),
         ("Ana y yo", []),
     ],
 )
-def test_outer_brackets_are_found(text: str, brackets: list[str]) -> None:
-    found = find_outer_brackets(text)
+def test_texts_in_brackets_are_found(text: str, brackets: list[str]) -> None:
+    found = find_bracketed(text)
     assert [text[slice(*span)] for span in found] == brackets
     assert [end > len(text) for _, end in found] == [each[-1] not in ")]" for each in brackets]
 
