@@ -8,7 +8,7 @@ from typing import NamedTuple
 _MOST = 50  # brackets that are compared
 _ADDED = 2  # cost of brackets that no others of the source match
 _LEFT_OUT = 1  # of brackets of the source that the translation lacks
-_NEVER = 100
+_NEVER = 1000  # more than all others
 
 
 class SourceBrackets(NamedTuple):

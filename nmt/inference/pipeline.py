@@ -185,6 +185,7 @@ class Pipeline:
         return prefixed
 
     def _check_prefix(self, segment: Segment) -> None:
+        """Check the length of a prefix, and of what a remark in which it ends begins with."""
         tokens = len(self.encode_prefix(segment.prefix.text))
         max_tokens = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, EOS
         if tokens > max_tokens:

@@ -235,7 +235,7 @@ class Remark(NamedTuple):
     translation: Translation | None = None  # None: not translated yet
 
     def begin_with(self, prefix: str, *, ends_word: bool) -> Remark | None:
-        """Return a remark whose translation begins so, with a bracket; None: it is too long."""
+        """Return a remark whose translation begins so; None: it has several sentences."""
         if len(self.text.segments) != 1:
             return None
         [part] = self.text.segments
