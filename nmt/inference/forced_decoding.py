@@ -129,6 +129,7 @@ def attend_segment(
         raise UserError("translation is a string: call attentions([(text, translation)])")
     target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
     [weights] = engine.attention([segment.ids], [target])
+    segment = segment.begin_with(translation.text)  # with the translations of its remarks
     spans = segment.spans, segment.target_spans
     return label_attention(engine, tokenizer, segment.ids, target, last, weights, *spans)
 

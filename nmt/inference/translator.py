@@ -395,6 +395,5 @@ class Translator:
             return None
         if translation is None:
             translation = self.run([text], SearchRequest(glossary=glossary))[0][0]
-        segment = segments[0].begin_with(translation.text)  # with what its remarks became
-        attention = attend_segment(engine, self.tokenizer, segment, translation)
+        attention = attend_segment(engine, self.tokenizer, segments[0], translation)
         return attention if attention.kinds else None

@@ -16,6 +16,7 @@ from fake_service import serving
 from nmt import Translator
 from nmt.analysis.explaining.choice import ChoiceExplainer, ChoiceExplanation, Reason
 from nmt.config import DecodingConfig
+from nmt.data.tokenizer import EOS
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
@@ -26,6 +27,7 @@ from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.results import Translation, Word, list_distinct
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.segments import SegmentTranslator, SentenceSpan
+from nmt.text.spans import SLOTS
 from nmt.text.tags import read_tags
 
 GREEDY = DecodingConfig(
@@ -249,3 +251,15 @@ def test_an_explanation_shows_a_later_remark_in_short(monkeypatch: pytest.Monkey
     text = served.segment("Ana (mi hermana) y yo (la ana).")
     served.explain(text, 0, "Ana (my sister) ", ["and"])
     assert shown == [("(my sister)", "(…)")] * 2
+
+
+def test_attention_shows_what_a_remark_became() -> None:
+    tokenizer = small_tokenizer(lowercases=True, slots=3)
+    model = transformer(vocabulary_size=tokenizer.vocabulary_size, **SMALL)
+    served = SegmentTranslator(Translator(Engines(KerasEngine(model)), tokenizer, GREEDY))
+    [ids] = tokenizer.target.encode([f"Ana {SLOTS[0]} and I."])
+    translation = Translation("Ana (my sister) and I.", 0.0, 0.0, (*map(int, ids), EOS))
+    attention = served.attention("Ana (mi hermana) y yo.", translation)
+    assert attention is not None
+    assert "(mi hermana)" in attention.source
+    assert "(my sister)" in attention.target_out
