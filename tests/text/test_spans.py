@@ -16,6 +16,7 @@ from nmt.text.spans import (
     SLOTS,
     SPAN,
     WORD,
+    SlottedText,
     find_spans,
     is_intact,
     keep_spans,
@@ -264,7 +265,7 @@ TAGS = ("<b>", "</b>")
 
 def test_slots_run_out() -> None:
     kept = keep_spans("1, 2, 3", [(0, 1), (3, 4), (6, 7)], SLOTS[:2])
-    assert kept == (f"{SLOTS[0]}, {SLOTS[1]}, 3", ("1", "2"))
+    assert kept == SlottedText(f"{SLOTS[0]}, {SLOTS[1]}, 3", ("1", "2"))
 
 
 def test_lost_repeated_and_unknown_slots() -> None:
