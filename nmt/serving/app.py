@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
@@ -89,6 +90,7 @@ def make_app(
 
     app = FastAPI(
         title="nmt",
+        version=version("nmt"),
         lifespan=lifespan,
         # The documentation pages of FastAPI load scripts from other hosts.
         docs_url=None,

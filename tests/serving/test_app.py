@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -960,6 +961,7 @@ def test_metrics_count_the_sentences_of_texts_and_of_documents() -> None:
 
 def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
+    assert described["info"]["version"] == version("nmt")
     paths = {"/translate", "/alternatives", "/explain", "/documents", "/corrections"}
     assert set(described["paths"]) == paths | {"/healthz", "/info"}
     parameters = described["paths"]["/documents"]["post"]["parameters"]
