@@ -167,7 +167,7 @@ class Segment:
 
     @property
     def begun_remark(self) -> Remark | None:
-        """The remark inside of which the prefix ends."""
+        """The remark that the prefix begins and does not finish, if any."""
         return next(
             (
                 remark
@@ -326,9 +326,10 @@ def _list_brackets(segment: Segment) -> list[SourceBrackets]:
 
 
 def enter_remark(segment: Segment) -> tuple[str, Segment]:
-    """Return what is written before the part of a remark in which a prefix ends, and that part.
+    """Return the text before the unfinished remark of a prefix, and the segment of that remark.
 
-    If the prefix does not end inside of a remark, these are nothing and the segment itself.
+    Of remarks inside of each other, the innermost counts. Without an unfinished remark, these are
+    an empty text and the segment itself.
     """
     if segment.begun_remark is None:
         return "", segment
