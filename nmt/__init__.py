@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from nmt.training.callbacks import Callback
     from nmt.training.job import fit
 
+    __version__: str
+
 __all__ = ["Callback", "Translator", "explain", "fit"]
 
 
@@ -52,4 +54,8 @@ def __getattr__(name: str) -> Any:
         from nmt.training.job import fit
 
         return fit
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("nmt")
     raise AttributeError(f"module 'nmt' has no attribute {name!r}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 USER_ERROR_STATUS = 2
+_MAX_LISTED = 60  # candidates in one message
 
 
 class UserError(Exception):
@@ -24,11 +25,15 @@ class UserError(Exception):
 
 
 def suggest(word: str, candidates: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the closest candidate, or else ``; choose from: …``."""
+    """Return ``; did you mean 'x'?`` for the closest candidate, or else ``; choose from: …``.
+
+    It is empty if there are none, or too many to list.
+    """
     candidates = sorted(candidates)
     if match := get_close_matches(word, candidates, n=1, cutoff=0.5):
         return f"; did you mean '{match[0]}'?"
-    return f"; choose from: {', '.join(candidates)}" if candidates else ""
+    is_listed = 0 < len(candidates) <= _MAX_LISTED
+    return f"; choose from: {', '.join(candidates)}" if is_listed else ""
 
 
 def fail(error: UserError) -> NoReturn:

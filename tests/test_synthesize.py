@@ -62,7 +62,7 @@ def test_the_encoding_of_a_text_is_named_and_recorded(text: Path, parrot_run: Pa
     options = ("--kind", "forward", "--run", parrot_run, "--file", text)
     run_command(*options, "--output", outputs[0])
     text.write_bytes(text.read_text(encoding="utf-8").encode("latin-1"))
-    with pytest.raises(UserError, match=r"seems to be LATIN-1, not UTF-8 .*--encoding latin-1"):
+    with pytest.raises(UserError, match=r"seems to be CP1252, not UTF-8 .*--encoding cp1252"):
         run_command(*options, "--output", outputs[1])
     assert not outputs[1].exists()
     run_command(*options, "--output", outputs[1], "--encoding", "latin-1")

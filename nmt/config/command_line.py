@@ -45,6 +45,8 @@ _FLAGS_WITH_VALUES = frozenset(
     "--config-dir -cd --config-name -cn --config-path -cp --cfg -c --package -p --info -i "
     "--experimental-rerun".split()
 )
+# Of the extra `sweep`, as files of Hydra.
+_SWEEP_PLUGINS = ("hydra/launcher/joblib", "hydra/launcher/submitit_slurm", "hydra/sweeper/optuna")
 _SHORT_FLAGS = ("-c", "-p", "-i")  # which a value may follow without a space
 _FLAGS = _FLAGS_WITH_VALUES | frozenset(
     "--help -h --hydra-help --version --resolve --run -r --multirun -m --shell-completion "
@@ -235,6 +237,8 @@ def explain_hydra_error(error: BaseException, command: str = "train") -> str:
         return f"{f'{place[1]}: ' if place else ''}{files.explain_omegaconf_error(cause)}"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
+        if error.missing_cfg_file in _SWEEP_PLUGINS:
+            return f"{group}={name} needs another package: pip install 'nmt[sweep]'"
         hint = suggest(name, error.options or ())
         if group == "data" and "." in name:
             hint = f"; a file of pairs is chosen as data=files data.train={name}"

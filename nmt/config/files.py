@@ -244,5 +244,5 @@ def unknown_key_message(key: str, siblings: Sequence[str] = ()) -> str:
     elif key in {*keys, "size", "experiment"}:  # of the other command
         hint = ": only nmt.train has this key, not nmt.prepare"
     else:
-        hint = suggest(key, {*siblings, *keys})
+        hint = suggest(key, {*siblings, *keys}) or "; --help lists the keys"
     return f"unknown configuration key '{key}'{hint}"

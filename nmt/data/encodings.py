@@ -220,7 +220,7 @@ def _find_utf_16(beginning: bytes) -> str:
 def _advise(encoding: str, option: str) -> str:
     """Return how to read a file in an encoding, if an option sets it, or how to convert it."""
     # iconv has names of its own.
-    iconv = {"latin-1": "ISO-8859-1", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}
+    iconv = {"utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}
     conversion = f"convert it: iconv -f {iconv.get(encoding, encoding.upper())} -t UTF-8"
     return f"give {option}{encoding}, or {conversion}" if option else conversion
 
@@ -252,13 +252,14 @@ def _is_mostly_utf_8(rest: bytes) -> bool:
 
 
 def _guess_western(text: bytes) -> str:
-    """Return the encoding of a text whose letters are mostly ASCII; empty: they are not."""
+    """Return the encoding of a text whose letters are mostly ASCII; empty: it is another.
+
+    All characters of Latin-1 that texts have are the same in cp1252.
+    """
     beyond = sum(byte > 0x7F for byte in text)
     letters = sum(chr(byte).isalpha() for byte in text if byte <= 0x7F)
     if beyond >= letters:
         return ""
-    if not any(0x7F < byte < 0xA0 for byte in text):
-        return "latin-1"
     try:
         text.decode("cp1252")
     except UnicodeDecodeError:

@@ -128,6 +128,21 @@ def read_rows(
         raise ValueError(f"sources of kind {source.kind} have no lines")
 
 
+def check_files_exist(sources: Mapping[str, SourceConfig]) -> None:
+    """Check that the files of all sources exist, without reading them: they may be pipes.
+
+    Raises:
+        UserError: one does not.
+    """
+    for name, source in sources.items():
+        names = {source_key(name, "path"): list_paths(source)}
+        names[source_key(name, "archive")] = [source.archive] if source.archive else []
+        for key, patterns in names.items():
+            for path in chain.from_iterable(_matching_files(each, key) for each in patterns):
+                with explain_errors(path, key):
+                    path.stat()
+
+
 def _encoding_option(name: str, source: SourceConfig) -> str:
     """Return what sets the encoding of a source, as ``data.encoding=``; empty: only convert it.
 

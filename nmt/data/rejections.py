@@ -57,7 +57,8 @@ def check_accepted(
     """
     which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
     if not lines:
-        raise UserError(f"{which} is empty, 0 lines were read: add sentence pairs")
+        files = " and ".join(list_paths(config.sources[name]))
+        raise UserError(f"{files or which} is empty, 0 lines were read: add sentence pairs")
     if pairs and (lines < MIN_LINES or pairs >= MIN_ACCEPTED * lines):
         return
     reason, count = rejected.most_common(1)[0]

@@ -121,11 +121,12 @@ class RunFolder:
             runs = [*path.parent.glob(f"*/{CONFIG_FILE}")]
             if path.name == LATEST and runs:  # its run was moved, or the file system has no links
                 runs = [max(runs, key=lambda file: file.stat().st_mtime)]
-            if len(path.parts) == 1:  # the name of a run, without its folder
+            elif not path.is_absolute():  # perhaps without its folder, or with another one
                 runs += Path("runs").glob(f"*/{CONFIG_FILE}")
-            suggestion = suggest(str(path), [str(each.parent) for each in runs]).lstrip("; ")
-            hint = suggestion or "train one first: python -m nmt.train"
-            raise UserError(f"run {path} does not exist; {hint}")
+            hint = suggest(str(path), {str(each.parent) for each in runs})
+            if not runs:
+                hint = "; train one first: python -m nmt.train"
+            raise UserError(f"run {path} does not exist{hint}")
         if not (path / CONFIG_FILE).is_file():
             raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
         if (path / _MANIFEST_FILE).is_file() and not (path / CORPUS_FILE).is_file():

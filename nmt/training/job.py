@@ -14,6 +14,7 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.data.corpus import Corpus
+from nmt.data.reading import check_files_exist
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
@@ -184,6 +185,8 @@ def train(
         UserError: a fault in the corpus or the run.
     """
     # Heavy imports wait until the configuration has been checked.
+    if config.training.resume is None:
+        check_files_exist(config.data.sources)
     with quiet_start():
         import keras  # noqa: F401  (its backend prints notes)
 

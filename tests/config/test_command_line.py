@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 from sample_configs import composed, configured, job
 from sample_corpora import complaint
@@ -34,6 +34,7 @@ pytestmark = pytest.mark.xdist_group("configurations")
             "unknown configuration key 'training.max_minuts'; did you mean 'training.max_minutes'?",
         ),
         ("seeed=3", "unknown configuration key 'seeed'; did you mean 'seed'?"),
+        ("nosuch=3", "unknown configuration key 'nosuch'; --help lists the keys"),
         ("modell=base", "unknown configuration key 'modell'; did you mean 'model'?"),
         ("tokeniser=bpe", "unknown configuration key 'tokeniser'; did you mean 'tokenizer'?"),
         ("model=bse", "unknown model 'bse'; did you mean 'base'?"),
@@ -132,6 +133,13 @@ def test_a_bad_override_is_named_in_one_line(override: str, fragments: list[str]
 )
 def test_several_values_are_for_sweeps(override: str, expected: str) -> None:
     assert complaint(lambda: compose_raw([override])) == expected
+
+
+def test_a_plugin_that_is_not_installed_is_named_with_its_extra() -> None:
+    error = MissingConfigException("not found", "hydra/sweeper/optuna", ["basic"])
+    assert explain_hydra_error(error) == (
+        "hydra/sweeper=optuna needs another package: pip install 'nmt[sweep]'"
+    )
 
 
 def test_a_single_run_is_no_sweep() -> None:

@@ -66,9 +66,9 @@ BYTE_AND_PLACE = r"\(byte 0x[0-9a-f]{2} at offset [\d,]+, line [\d,]+\)"
     [
         (
             SPANISH.encode("latin-1"),
-            "seems to be LATIN-1, not UTF-8 (byte 0xbf at offset 0, line 1)",
+            "seems to be CP1252, not UTF-8 (byte 0xbf at offset 0, line 1)",
         ),
-        (b"caf\xe9", "seems to be LATIN-1, not UTF-8 (byte 0xe9 at offset 3, line 1)"),
+        (b"caf\xe9", "seems to be CP1252, not UTF-8 (byte 0xe9 at offset 3, line 1)"),
         (
             f"1\n“{SPANISH}”".encode("cp1252"),
             "seems to be CP1252, not UTF-8 (byte 0x93 at offset 2",

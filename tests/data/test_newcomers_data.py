@@ -119,8 +119,8 @@ REFUSED: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         "a.tsv",
         tabs().encode("latin-1"),
         {},
-        "seems to be LATIN-1, not UTF-8 (byte 0xbf at offset 0, line 1): give "
-        "data.encoding=latin-1",
+        "seems to be CP1252, not UTF-8 (byte 0xbf at offset 0, line 1): give "
+        "data.encoding=cp1252",
     ),
     "wrong encoding": ("a.tsv", b"a\tb\n", {"encoding": "latn1"}, "data.encoding=latn1 is no"),
     "not in the encoding": (
@@ -201,16 +201,16 @@ def test_the_embedded_corpus_is_in_its_own_languages(
     assert expected in complaint(lambda: load_corpus(config, cache_dir=tmp_path))
 
 
-CONVERT = "convert it: iconv -f ISO-8859-1 -t UTF-8"
+CONVERT = "convert it: iconv -f CP1252 -t UTF-8"
 
 
 @pytest.mark.parametrize(
     ("name", "kind", "remedy"),
     [
-        ("pairs", "files", f"give data.encoding=latin-1, or {CONVERT}"),
-        ("corrections", "translations", f"give data.encoding=latin-1, or {CONVERT}"),
-        ("web", "files", f"give data.sources.web.encoding=latin-1, or {CONVERT}"),
-        ("pairs", "zip", f"give data.sources.pairs.encoding=latin-1, or {CONVERT}"),
+        ("pairs", "files", f"give data.encoding=cp1252, or {CONVERT}"),
+        ("corrections", "translations", f"give data.encoding=cp1252, or {CONVERT}"),
+        ("web", "files", f"give data.sources.web.encoding=cp1252, or {CONVERT}"),
+        ("pairs", "zip", f"give data.sources.pairs.encoding=cp1252, or {CONVERT}"),
         ("dev", "files", CONVERT),
         ("test", "files", CONVERT),
     ],

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import tarfile
 import tracemalloc
 import zipfile
@@ -19,11 +20,13 @@ from backports import zstd
 from sample_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
+from nmt.config.sources import FILES
 from nmt.data import embedded, lines
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.evaluation_sets import read_parallel
 from nmt.data.lines import LONGEST_LINE
 from nmt.data.opening import matching_files
+from nmt.data.reading import check_files_exist
 from nmt.data.splitting import Pair
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -106,6 +109,15 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str, expected: str) -> N
     path = tmp_path / name
     message = complaint(lambda: load_corpus(configure(path=str(path)), cache_dir=tmp_path))
     assert message.startswith(f"data.train={path} {expected.format(folder=tmp_path)}")
+
+
+@pytest.mark.parametrize("name", ["corpsu.tsv", "nowhere/corpus.tsv", "corpus.tsv/deeper", "*.en"])
+def test_a_missing_file_is_noticed_before_any_is_read(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "corpus.tsv")  # reading it would wait for ever
+    found, missing = (SourceConfig(kind=FILES, path=str(tmp_path / each)) for each in ("*", name))
+    check_files_exist({"pairs": found})
+    message = complaint(lambda: check_files_exist({"pairs": found, "dev": missing}))
+    assert message.startswith(f"data.dev={tmp_path / name}")
 
 
 # --- Parallel files ---------------------------------------------------------------------------

@@ -228,8 +228,8 @@ def test_nothing_is_left_to_train_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "split", "expected"),
     [
-        ("", "shares", "source 'verses' is empty, 0 lines were read"),
-        ("", "dev", "source 'verses' is empty, 0 lines were read"),
+        ("", "shares", "verses.tsv is empty, 0 lines were read: add sentence pairs"),
+        ("", "dev", "verses.tsv is empty, 0 lines were read: add sentence pairs"),
         ("sol\nmar\n", "train", "source 'verses': none of the 2 lines read is usable"),
         ("sol\t\n", "test", "often because of 'empty side' (1): check data.sources.verses.columns"),
         ("frase 0\tsentence 0\n", "shares", "often because of 'duplicate' (1): check"),
