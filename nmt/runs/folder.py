@@ -253,10 +253,17 @@ class RunFolder:
         if checkpoint is None:
             raise _no_weights(self)
         arrays, state = checkpoint
-        if 0 < state.get("best_step", 0) < state["step"]:
+        best_step = state.get("best_step", 0)
+        if 0 < best_step < state["step"]:
             raise UserError(
-                f"{path} is missing, though update {state['best_step']} was the best; to use "
+                f"{path} is missing, though update {best_step} was the best; to use "
                 f"the last one, copy {checkpoints.path(state['step']).name} there"
+            )
+        if not best_step:
+            warnings.warn(
+                f"{self.path} has no evaluation yet: these are the weights after "
+                f"{state['step']:,} updates",
+                stacklevel=2,
             )
         return checkpoints.read_start() | arrays, checkpoints.folder
 

@@ -282,13 +282,23 @@ def test_older_weights_are_not_taken_in_silence(
 ) -> None:
     run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
     for step in (5, 6):
-        run.checkpoints.save(step, {"model/a": np.full(2, step)}, {"step": step}, keep=2)
+        position = {"step": step, "best_step": step}
+        run.checkpoints.save(step, {"model/a": np.full(2, step)}, position, keep=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run.load_weights()[0]["model/a"][0] == 6
     run.checkpoints.path(6).write_bytes(b"PK")
     with pytest.warns(UserWarning, match=r"step_00000006\.npz is damaged.*skipped"):
         assert run.load_weights()[0]["model/a"][0] == 5
+
+
+def test_a_run_without_an_evaluation_is_named(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    run.checkpoints.save(5, {"model/a": np.zeros(2)}, {"step": 5, "best_step": 0}, keep=2)
+    with pytest.warns(UserWarning, match="has no evaluation yet: these are the weights after 5 up"):
+        run.load_weights()
 
 
 @pytest.mark.parametrize("line", [b'{"step": 1\xff}', b'{"stop": 1}', b'{"step": "1"}', b"[1]"])
