@@ -61,6 +61,7 @@ _DETERMINED_BY_TRAINING = re.compile(
 )
 
 _BATCH_KEYS = ("row_lengths", "batch_tokens", "update_tokens", "accumulate")  # of training
+_TOKENIZER = re.compile(r"tokenizer\b")
 _EMBEDDING = ("embedding", "embedding/table")  # names by which it can be frozen
 
 
@@ -239,7 +240,8 @@ def combine_for_start(
 
     The other run determines the model's sizes, its tags, and the languages if the corpus names
     none; if the new corpus has pairs of a run, also dropout and the shape of batches. The new run
-    trains a tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
+    trains a tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`. It stays null if
+    only the size of the corpus decides: see `nmt.training.defaults.resolve_vocabulary`.
 
     Args:
         has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
@@ -248,12 +250,16 @@ def combine_for_start(
         UserError: an invalid value, or an override that contradicts the other run.
     """
     training = composed.training
+    keys = _list_overridden_keys(overrides)
     if training.new_vocabulary is None:
         is_embedding_fixed = composed.model.lora_rank is not None or any(
             fnmatchcase(name, pattern) for pattern in training.freeze for name in _EMBEDDING
         )
-        training.new_vocabulary = not (is_embedding_fixed or has_paired_tokenizer)
-    keys = _list_overridden_keys(overrides)
+        has_new_context = composed.data.context and not stored.data.context
+        if is_embedding_fixed or has_paired_tokenizer:
+            training.new_vocabulary = False
+        elif has_new_context or composed.data.prepared or any(map(_TOKENIZER.match, keys)):
+            training.new_vocabulary = True
     dropout = None  # it depends on the new corpus
     if any(source.get("kind") == RUN for source in composed.data.sources.values()):
         # That corpus has pairs of a run, most likely of this one.
@@ -274,7 +280,7 @@ def combine_for_start(
                     "sizes; leave it out"
                 )
             OmegaConf.update(model, key.removeprefix("model."), OmegaConf.select(composed, key))
-        elif re.match(r"tokenizer\b", key) and not training.new_vocabulary:
+        elif _TOKENIZER.match(key) and not training.new_vocabulary:
             raise UserError(
                 f"a run that starts from another keeps its tokenizer: {key} needs "
                 "training.new_vocabulary=true"
@@ -283,7 +289,7 @@ def combine_for_start(
     composed.data.known_tags = sorted({*composed.data.known_tags, *list_tags(stored.data)})
     languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
     set_languages(composed.data, languages)
-    if not training.new_vocabulary:
+    if training.new_vocabulary is False:
         _keep_tokenizer(composed, stored, folder)
     training.start_from = str(folder)
     return from_composed(composed)

@@ -193,7 +193,7 @@ def train(
         from nmt.runs.building import set_seed
         from nmt.startup.devices import report_devices
         from nmt.training.assembly import make_trainer
-        from nmt.training.defaults import resolve_config
+        from nmt.training.defaults import resolve_config, resolve_vocabulary
         from nmt.training.preparation import list_probe_candidates, prepare_corpus
         from nmt.training.process_group import make_process_group
 
@@ -208,6 +208,7 @@ def train(
     with process_group.fail_together(), contextlib.ExitStack() as resources:
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
+        config = resolve_vocabulary(config, corpus.train_pairs, console.print)
         with quiet_start():  # looks for devices
             resolved = resolve_config(config, corpus.epoch_pairs, list_probe_candidates(corpus))
         folder = _open_folder(resolved, corpus, components, process_group, resources, console)

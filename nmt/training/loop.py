@@ -163,11 +163,17 @@ class Trainer:
             self._saver.save()
 
     def _announce_end(self, begin: int) -> bool:
-        """Say what ended the run, if it was trained after ``begin``; return whether it ended."""
+        """Say what ended the run, if it was trained after ``begin``; return whether it ended.
+
+        A resumed run may end without better weights, and thus with the scores of before.
+        """
         if not self._schedule.is_complete(self._state):
             return False
         if self._state.step > begin:
-            self._session.console.print(f"ended by {self._schedule.explain_end(self._state)}")
+            best = self._state.best_step
+            weights = f"; best weights: update {best}" if best else ""
+            end = self._schedule.explain_end(self._state)
+            self._session.console.print(f"ended by {end}{weights}")
         return True
 
     def _report(self, rate: float, display: Display) -> None:

@@ -385,6 +385,27 @@ def test_a_run_that_keeps_a_tokenizer_without_the_mark_of_contexts_has_none(
     assert job(f"training.start_from={plain.path}", *again[:-1]).data.context == 2
 
 
+@pytest.mark.parametrize(
+    ("overrides", "is_new"),
+    [
+        ([], None),  # the size of the corpus decides
+        (["tokenizer.vocabulary_size=500"], True),
+        (["tokenizer=unigram"], True),
+        (["data.sources.pairs.ordered=true", "data.context=1"], True),  # the other has no mark
+        (["model.lora_rank=4"], False),
+        (["training.freeze=[embedding]"], False),
+        (["training.freeze=[encoder_*]"], None),
+    ],
+)
+def test_some_options_decide_whether_there_is_a_new_vocabulary(
+    tmp_path: Path, overrides: list[str], is_new: bool | None
+) -> None:
+    run = Run(tmp_path / "runs" / "one", *TSV)
+    config = job(f"training.start_from={run.path}", *TSV, *overrides)
+    assert config.training.new_vocabulary is is_new
+    assert job(f"training.start_from={run.path}", *TSV).tokenizer == configured(*TSV).tokenizer
+
+
 def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: Path) -> None:
     run = Run(tmp_path / "runs" / "one", "data=tatoeba")
     start = f"training.start_from={run.path}"

@@ -89,6 +89,17 @@ def test_it_begins_with_the_weights_the_tokenizer_and_the_sizes(
     assert run.metrics[0]["step"] == 1
 
 
+def test_a_small_corpus_keeps_the_tokenizer(shop: Workshop, general: Run) -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, width=300)
+    run = adapt(shop, general, STILL, "training.new_vocabulary=null", console=console)
+    assert "are few for a tokenizer of their own: the run keeps that of" in shown.getvalue()
+    config = run.folder.config
+    assert config.training.new_vocabulary is False
+    assert config.tokenizer == general.folder.config.tokenizer
+    assert run.folder.load_tokenizer().fingerprint == general.folder.load_tokenizer().fingerprint
+
+
 @pytest.mark.long
 def test_what_is_left_open_is_chosen_for_a_short_training(shop: Workshop, general: Run) -> None:
     rates = ("training.learning_rate=null", "training.max_steps=1", "training.evaluate_every=1")
