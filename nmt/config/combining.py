@@ -241,7 +241,7 @@ def combine_for_start(
     The other run determines the model's sizes, its tags, and the languages if the corpus names
     none; if the new corpus has pairs of a run, also dropout and the shape of batches. The new run
     trains a tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`. It stays null if
-    only the size of the corpus decides: see `nmt.training.defaults.resolve_vocabulary`.
+    only the size of the corpus decides: see `nmt.training.preparation.resolve_vocabulary`.
 
     Args:
         has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
@@ -252,14 +252,7 @@ def combine_for_start(
     training = composed.training
     keys = _list_overridden_keys(overrides)
     if training.new_vocabulary is None:
-        is_embedding_fixed = composed.model.lora_rank is not None or any(
-            fnmatchcase(name, pattern) for pattern in training.freeze for name in _EMBEDDING
-        )
-        has_new_context = composed.data.context and not stored.data.context
-        if is_embedding_fixed or has_paired_tokenizer:
-            training.new_vocabulary = False
-        elif has_new_context or composed.data.prepared or any(map(_TOKENIZER.match, keys)):
-            training.new_vocabulary = True
+        training.new_vocabulary = _decide_vocabulary(composed, keys, stored, has_paired_tokenizer)
     dropout = None  # it depends on the new corpus
     if any(source.get("kind") == RUN for source in composed.data.sources.values()):
         # That corpus has pairs of a run, most likely of this one.
@@ -293,6 +286,20 @@ def combine_for_start(
         _keep_tokenizer(composed, stored, folder)
     training.start_from = str(folder)
     return from_composed(composed)
+
+
+def _decide_vocabulary(
+    composed: DictConfig, keys: Sequence[str], stored: Config, has_paired_tokenizer: bool
+) -> bool | None:
+    """Return whether options ask for a new vocabulary; None: the size of the corpus decides."""
+    is_embedding_fixed = composed.model.lora_rank is not None or any(
+        fnmatchcase(name, pattern) for pattern in composed.training.freeze for name in _EMBEDDING
+    )
+    if is_embedding_fixed or has_paired_tokenizer:
+        return False
+    lacks_mark = composed.data.context and not stored.data.context
+    is_new = lacks_mark or composed.data.prepared or any(map(_TOKENIZER.match, keys))
+    return True if is_new else None
 
 
 def _keep_tokenizer(composed: DictConfig, stored: Config, folder: Path) -> None:

@@ -6,9 +6,8 @@ uses them on any machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import keras
 
@@ -16,7 +15,6 @@ from nmt.config import Config, DataConfig, RecurrentConfig
 from nmt.config.sources import PATTERNS
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
-from nmt.runs.folder import RunFolder
 from nmt.startup.devices import cores, gpus
 from nmt.training.update_sizing import CPU_UPDATE, split_update
 
@@ -25,37 +23,11 @@ RECURRENT_SHARE = 0.5  # of the learning rate of a transformer (docs/experiments
 # Of the learning rate of random weights, where a run starts from another run and its vocabulary: a
 # higher one learns more of the new corpus, and forgets more (docs/adaptation.md).
 START_SHARE = 0.25
-# Fewest training pairs for which a run that starts from another trains a tokenizer by default
-# (docs/experiments.md).
-MIN_VOCABULARY_PAIRS = 5_000
 SPANISH_PROBES = ("¿Dónde está la estación?", "Ayer compré un libro muy interesante.")
 # Of a batch on a CPU: each part has gradients of its own, as large as the model (more than two
 # parts are not measured, see docs/performance.md).
 MAX_PARTS = 8
 MIN_PART = 128  # positions per side; smaller parts are slower than a whole batch
-
-
-def resolve_vocabulary(config: Config, pairs: int, log: Callable[[str], object]) -> Config:
-    """Return the configuration with ``training.new_vocabulary`` resolved, and its tokenizer.
-
-    A run that starts from another trains a tokenizer if the corpus has enough pairs for one.
-
-    Args:
-        config: checked.
-        pairs: number of training pairs, without repetitions.
-        log: called with a line if the tokenizer is the other run's.
-    """
-    training, tokenizer = config.training, config.tokenizer
-    if training.start_from is None or training.new_vocabulary is not None:
-        return config
-    is_new = pairs >= MIN_VOCABULARY_PAIRS
-    if not is_new:
-        tokenizer = RunFolder.open(Path(training.start_from)).config.tokenizer
-        log(
-            f"{pairs:,} training pairs are few for a tokenizer of their own: the run keeps that of "
-            f"{training.start_from} (training.new_vocabulary=true trains one)"
-        )
-    return replace(config, tokenizer=tokenizer, training=replace(training, new_vocabulary=is_new))
 
 
 def resolve_config(config: Config, pairs: int, candidates: Sequence[Pair] = ()) -> Config:

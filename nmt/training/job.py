@@ -184,17 +184,16 @@ def train(
     Raises:
         UserError: a fault in the corpus or the run.
     """
+    _check_inputs(config, components)
     # Heavy imports wait until the configuration has been checked.
-    if config.training.resume is None:
-        check_files_exist(config.data.sources)
     with quiet_start():
         import keras  # noqa: F401  (its backend prints notes)
 
         from nmt.runs.building import set_seed
         from nmt.startup.devices import report_devices
+        from nmt.training import preparation
         from nmt.training.assembly import make_trainer
-        from nmt.training.defaults import resolve_config, resolve_vocabulary
-        from nmt.training.preparation import list_probe_candidates, prepare_corpus
+        from nmt.training.defaults import resolve_config
         from nmt.training.process_group import make_process_group
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
@@ -202,17 +201,15 @@ def train(
     if not process_group.is_main_process:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
-    if config.training.start_from is not None and config.training.resume is None:
-        components.open_start(Path(config.training.start_from))  # before anything is written
     report_devices(process_group.local_replicas, console.print)
     with process_group.fail_together(), contextlib.ExitStack() as resources:
-        corpus = prepare_corpus(config, console)
+        corpus = preparation.prepare_corpus(config, console)
         console.print(rejection_table(corpus))
-        config = resolve_vocabulary(config, corpus.train_pairs, console.print)
+        config = preparation.resolve_vocabulary(config, corpus, console)
+        candidates = preparation.list_probe_candidates(corpus)
         with quiet_start():  # looks for devices
-            resolved = resolve_config(config, corpus.epoch_pairs, list_probe_candidates(corpus))
+            resolved = resolve_config(config, corpus.epoch_pairs, candidates)
         folder = _open_folder(resolved, corpus, components, process_group, resources, console)
-        folder.model_class = components.model
         with process_group.scope():
             session, trainer = make_trainer(
                 resolved, corpus, folder, process_group, console, components, callbacks
@@ -229,6 +226,19 @@ def train(
     for callback in callbacks:
         callback.on_end(run)
     return run
+
+
+def _check_inputs(config: Config, components: Components) -> None:
+    """Check that the files and the run that a new run reads exist, before anything is written.
+
+    Raises:
+        UserError: one does not, or see `Components.open_start`.
+    """
+    training = config.training
+    if training.resume is None:
+        check_files_exist(config.data.sources)
+        if training.start_from is not None:
+            components.open_start(Path(training.start_from))
 
 
 def _score(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
@@ -261,14 +271,15 @@ def _open_folder(
         resume = config.training.resume
         if resume is None:
             folder = RunFolder.create(config)
+            folder.model_class = components.model
             resources.enter_context(_remove_if_refused(folder))
         else:
-            folder = RunFolder.open(Path(resume))
+            folder = RunFolder.open(Path(resume), components.model)
         resources.enter_context(lock_run(folder.path))
         _fill_or_check_folder(folder, config, corpus, components, console)
         process_group.broadcast(str(folder.path))
         return folder
-    return RunFolder.open(Path(process_group.broadcast("")))
+    return RunFolder.open(Path(process_group.broadcast("")), components.model)
 
 
 @contextlib.contextmanager

@@ -32,9 +32,15 @@ from nmt.data.phrases import load_phrases
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import Pair, normalized, sample_evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
-from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
+from nmt.data.tokenizer_training import (
+    find_supported_size,
+    list_texts,
+    read_training_log,
+    train_and_save,
+)
 from nmt.errors import UserError
 from nmt.runs.corpus import read_run_pairs, read_tests
+from nmt.runs.folder import RunFolder
 from nmt.startup.devices import cores, gpus
 from nmt.text.cleaning import clean_text
 from nmt.text.context import remove_context, split_context, split_tag
@@ -65,12 +71,38 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
     )
 
 
+def resolve_vocabulary(config: Config, corpus: Corpus, console: Console) -> Config:
+    """Return the configuration with ``training.new_vocabulary`` resolved, and its tokenizer.
+
+    A run that starts from another trains a tokenizer if the corpus has enough text for one of the
+    configured size.
+    """
+    training, tokenizer = config.training, config.tokenizer
+    if training.start_from is None or training.new_vocabulary is not None:
+        return config
+    size = find_supported_size(tokenizer, _list_tokenizer_texts(config, corpus))
+    is_new = size == tokenizer.vocabulary_size
+    if not is_new:
+        console.print(
+            f"the corpus has text for a vocabulary of {size:,} instead of "
+            f"{tokenizer.vocabulary_size:,}: that of {training.start_from} is kept "
+            "(training.new_vocabulary=true trains one)"
+        )
+        tokenizer = RunFolder.open(Path(training.start_from)).config.tokenizer
+    return replace(config, tokenizer=tokenizer, training=replace(training, new_vocabulary=is_new))
+
+
+def _list_tokenizer_texts(config: Config, corpus: Corpus) -> list[str]:
+    """Return the texts that a tokenizer is trained on."""
+    pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
+    return list_texts(config.tokenizer, pairs)
+
+
 def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
     """Train the tokenizer on lines of the training split, or load it from the cache."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
-    pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
-    texts = list_texts(config.tokenizer, pairs)
+    texts = _list_tokenizer_texts(config, corpus)
     reserved = list_reserved(config.data)
     settings = json.dumps(asdict(config.tokenizer), sort_keys=True)
     key = digest_texts(texts, _VERSION, settings, *reserved)

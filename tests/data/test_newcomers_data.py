@@ -119,8 +119,7 @@ REFUSED: dict[str, tuple[str, bytes, dict[str, Any], str]] = {
         "a.tsv",
         tabs().encode("latin-1"),
         {},
-        "seems to be CP1252, not UTF-8 (byte 0xbf at offset 0, line 1): give "
-        "data.encoding=cp1252",
+        "seems to be CP1252, not UTF-8 (byte 0xbf at offset 0, line 1): give data.encoding=cp1252",
     ),
     "wrong encoding": ("a.tsv", b"a\tb\n", {"encoding": "latn1"}, "data.encoding=latn1 is no"),
     "not in the encoding": (

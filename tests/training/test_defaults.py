@@ -18,12 +18,10 @@ from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.corpus import load_corpus
 from nmt.data.splitting import Pair
-from nmt.runs.folder import RunFolder
 from nmt.runs.resuming import compose_config
 from nmt.startup.devices import Gpu
 from nmt.training import defaults, job
 from nmt.training.defaults import (
-    MIN_VOCABULARY_PAIRS,
     RECURRENT_SHARE,
     SMALL_CORPUS,
     SPANISH_PROBES,
@@ -34,7 +32,6 @@ from nmt.training.defaults import (
     resolve_config,
     resolve_parallel_parts,
     resolve_precision,
-    resolve_vocabulary,
 )
 from nmt.training.trainer_state import TrainerState
 
@@ -203,23 +200,6 @@ def test_the_rate_depends_on_where_training_begins_and_on_what(
     with_devices(monkeypatch)
     rate = resolve_config(configured(*overrides), 200).training.learning_rate
     assert rate == pytest.approx(share * default_learning_rate(64))
-
-
-@pytest.mark.parametrize("missing", [0, 1])
-def test_a_small_corpus_has_the_tokenizer_of_the_run_it_starts_from(
-    tmp_path: Path, missing: int
-) -> None:
-    stored = configured(f"runs_dir={tmp_path}", "tokenizer=unigram", "tokenizer.vocabulary_size=77")
-    run, lines = RunFolder.create(stored), list[str]()
-    config = changed(
-        configured("training.new_vocabulary=null"), {"training.start_from": str(run.path)}
-    )
-    resolved = resolve_vocabulary(config, MIN_VOCABULARY_PAIRS - missing, lines.append)
-    assert resolved.training.new_vocabulary is (not missing)
-    assert resolved.tokenizer == (stored if missing else config).tokenizer
-    assert len(lines) == missing
-    assert resolve_vocabulary(resolved, 10**9 * missing, lines.append) == resolved
-    assert resolve_vocabulary(stored, 1, lines.append) == stored  # starts from no run
 
 
 def test_what_is_settled_stays(monkeypatch: pytest.MonkeyPatch) -> None:

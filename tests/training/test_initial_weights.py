@@ -93,7 +93,7 @@ def test_a_small_corpus_keeps_the_tokenizer(shop: Workshop, general: Run) -> Non
     shown = io.StringIO()
     console = Console(file=shown, width=300)
     run = adapt(shop, general, STILL, "training.new_vocabulary=null", console=console)
-    assert "are few for a tokenizer of their own: the run keeps that of" in shown.getvalue()
+    assert f"that of {general.path} is kept (training.new_vocabulary=true" in shown.getvalue()
     config = run.folder.config
     assert config.training.new_vocabulary is False
     assert config.tokenizer == general.folder.config.tokenizer

@@ -21,6 +21,7 @@ from nmt.data.mixture import SourcePairs
 from nmt.data.noise_workers import NoiseWorkers
 from nmt.data.prepared import PreparedCorpus
 from nmt.data.splitting import Pair
+from nmt.runs.folder import RunFolder
 from nmt.training import preparation
 from nmt.training.preparation import (
     list_probe_candidates,
@@ -28,6 +29,7 @@ from nmt.training.preparation import (
     plan_training,
     prepare_corpus,
     prepare_tokenizer,
+    resolve_vocabulary,
 )
 
 TRAIN = [Pair(f"la frase número {number}", f"sentence number {number}") for number in range(40)]
@@ -82,6 +84,27 @@ def test_a_tokenizer_is_trained_once_and_says_the_same_again(
     monkeypatch.setattr(preparation, "_VERSION", "another")
     prepare_tokenizer(config, CORPUS, newer)
     assert said(newer) == said(first)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_corpus_without_enough_text_has_the_tokenizer_of_the_run_it_starts_from(
+    tmp_path: Path, missing: int
+) -> None:
+    stored = changed(tiny(tmp_path), {"tokenizer.kind": "unigram", "runs_dir": str(tmp_path)})
+    run, shown = RunFolder.create(stored), console()
+    characters = sum(len(side) for pair in TRAIN for side in pair)
+    size = characters // stored.tokenizer.min_characters_per_piece + missing
+    changes = {"training.start_from": str(run.path), "tokenizer.vocabulary_size": size}
+    config = changed(tiny(tmp_path), {**changes, "training.new_vocabulary": None})
+    resolved = resolve_vocabulary(config, CORPUS, shown)
+    assert resolved.training.new_vocabulary is (not missing)
+    assert resolved.tokenizer == (stored if missing else config).tokenizer
+    assert said(shown) == missing * [
+        f"the corpus has text for a vocabulary of {size - 1:,} instead of {size:,}: that of "
+        f"{run.path} is kept (training.new_vocabulary=true trains one)"
+    ]
+    assert resolve_vocabulary(resolved, CORPUS, shown) == resolved
+    assert resolve_vocabulary(stored, CORPUS, shown) == stored  # starts from no run
 
 
 def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> None:
