@@ -241,7 +241,7 @@ def combine_for_start(
     The other run determines the model's sizes, its tags, and the languages if the corpus names
     none; if the new corpus has pairs of a run, also dropout and the shape of batches. The new run
     trains a tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`. It stays null if
-    only the size of the corpus decides: see `nmt.training.preparation.resolve_vocabulary`.
+    the corpus decides: see `nmt.training.preparation.resolve_vocabulary`.
 
     Args:
         has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
@@ -291,7 +291,7 @@ def combine_for_start(
 def _decide_vocabulary(
     composed: DictConfig, keys: Sequence[str], stored: Config, has_paired_tokenizer: bool
 ) -> bool | None:
-    """Return whether options ask for a new vocabulary; None: the size of the corpus decides."""
+    """Return whether options ask for a new vocabulary; None: the corpus decides."""
     is_embedding_fixed = composed.model.lora_rank is not None or any(
         fnmatchcase(name, pattern) for pattern in composed.training.freeze for name in _EMBEDDING
     )

@@ -41,8 +41,9 @@ class TrainingConfig:
     # A run folder: a new run starts from its weights, and has its sizes.
     start_from: str | None = MISSING
     # With start_from. true: train a tokenizer on the new corpus | false: keep the other run's |
-    # null: true, unless the new corpus is small, only adapters are trained, embeddings are frozen,
-    # or start_from was imported from MarianMT, whose vocabulary comes from more text.
+    # null: true if that cuts the new corpus into clearly fewer tokens, and false if only adapters
+    # are trained, embeddings are frozen, or start_from was imported from MarianMT, whose vocabulary
+    # comes from more text.
     new_vocabulary: bool | None = MISSING
     # Largest number of lines that a new tokenizer is trained on.
     tokenizer_lines: Annotated[int, at_least(2)] = MISSING

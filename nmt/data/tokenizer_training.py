@@ -55,14 +55,6 @@ def list_texts(config: TokenizerConfig, pairs: Iterable[tuple[str, str]]) -> lis
     return [text for source, target in pairs for text in (read(split_context(source)[1]), target)]
 
 
-def find_supported_size(config: TokenizerConfig, texts: Iterable[str]) -> int:
-    """Return the size of the vocabulary that texts have enough characters for."""
-    if not config.min_characters_per_piece:
-        return config.vocabulary_size
-    supported = sum(map(len, texts)) // config.min_characters_per_piece
-    return min(config.vocabulary_size, supported)
-
-
 def train_tokenizer(
     config: TokenizerConfig, texts: Sequence[str], log: Log, tags: Sequence[str] = ()
 ) -> Tokenizer:
@@ -79,19 +71,21 @@ def train_tokenizer(
     Raises:
         UserError: the texts need a larger vocabulary than configured.
     """
+    characters = sum(map(len, texts))
     alphabet = len(set().union(*set(texts)))
-    size = find_supported_size(config, texts)
-    if size < config.vocabulary_size:
+    size = config.vocabulary_size
+    if config.min_characters_per_piece:
+        supported = characters // config.min_characters_per_piece
         # WordPiece has every character twice, and its learner always keeps the top words.
         pieces = 3 * alphabet if config.kind == "wordpiece" else _BYTES + 2 * alphabet
         floor = len(SPECIAL_PIECES) + len(tags) + config.slots + pieces
-        size = min(config.vocabulary_size, max(size, floor))
-    if size < config.vocabulary_size:
-        log(
-            f"tokenizer.vocabulary_size {config.vocabulary_size} is lowered to {size}: "
-            f"{sum(map(len, texts)):,} characters of text at tokenizer.min_characters_per_piece="
-            f"{config.min_characters_per_piece}"
-        )
+        size = min(size, max(supported, floor))
+        if size < config.vocabulary_size:
+            log(
+                f"tokenizer.vocabulary_size {config.vocabulary_size} is lowered to {size}: "
+                f"{characters:,} characters of text at tokenizer.min_characters_per_piece="
+                f"{config.min_characters_per_piece}"
+            )
     if config.kind == "wordpiece":
         tokenizer: Tokenizer = _train_wordpiece(size, texts)
     else:

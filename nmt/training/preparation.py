@@ -31,13 +31,8 @@ from nmt.data.noise_workers import NoiseWorkers
 from nmt.data.phrases import load_phrases
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import Pair, normalized, sample_evenly
-from nmt.data.tokenizer import Tokenizer, load_tokenizer
-from nmt.data.tokenizer_training import (
-    find_supported_size,
-    list_texts,
-    read_training_log,
-    train_and_save,
-)
+from nmt.data.tokenizer import UNK, Tokenizer, load_tokenizer
+from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_run_pairs, read_tests
 from nmt.runs.folder import RunFolder
@@ -49,6 +44,9 @@ from nmt.text.source_words import SourceWords
 _MAX_NOISE_WORKERS = 8  # one process changes 18,000 pairs per second, an H200 trains on more
 
 _VERSION = "1"  # of the tokenizers of the same texts and configuration
+_COMPARED = 5000  # training pairs on which two tokenizers are compared
+_MIN_GAIN = 1.1  # tokens of the tokenizer of another run per token of a new one
+_UNKNOWN = 8  # tokens as which an unknown one counts, which may be a whole word
 _CANDIDATES = 1000  # training pairs from which probes are chosen without a dev split
 
 
@@ -71,38 +69,12 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
     )
 
 
-def resolve_vocabulary(config: Config, corpus: Corpus, console: Console) -> Config:
-    """Return the configuration with ``training.new_vocabulary`` resolved, and its tokenizer.
-
-    A run that starts from another trains a tokenizer if the corpus has enough text for one of the
-    configured size.
-    """
-    training, tokenizer = config.training, config.tokenizer
-    if training.start_from is None or training.new_vocabulary is not None:
-        return config
-    size = find_supported_size(tokenizer, _list_tokenizer_texts(config, corpus))
-    is_new = size == tokenizer.vocabulary_size
-    if not is_new:
-        console.print(
-            f"the corpus has text for a vocabulary of {size:,} instead of "
-            f"{tokenizer.vocabulary_size:,}: that of {training.start_from} is kept "
-            "(training.new_vocabulary=true trains one)"
-        )
-        tokenizer = RunFolder.open(Path(training.start_from)).config.tokenizer
-    return replace(config, tokenizer=tokenizer, training=replace(training, new_vocabulary=is_new))
-
-
-def _list_tokenizer_texts(config: Config, corpus: Corpus) -> list[str]:
-    """Return the texts that a tokenizer is trained on."""
-    pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
-    return list_texts(config.tokenizer, pairs)
-
-
 def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
     """Train the tokenizer on lines of the training split, or load it from the cache."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
-    texts = _list_tokenizer_texts(config, corpus)
+    pairs = sample_evenly(corpus.train, config.training.tokenizer_lines // 2)
+    texts = list_texts(config.tokenizer, pairs)
     reserved = list_reserved(config.data)
     settings = json.dumps(asdict(config.tokenizer), sort_keys=True)
     key = digest_texts(texts, _VERSION, settings, *reserved)
@@ -118,6 +90,35 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     for line in read_training_log(folder):
         console.print(line)
     return load_tokenizer(folder)
+
+
+def resolve_vocabulary(config: Config, corpus: Corpus, console: Console) -> Config:
+    """Return the configuration with ``training.new_vocabulary`` resolved, and its tokenizer.
+
+    A run that starts from another trains a tokenizer if that cuts the new corpus into clearly fewer
+    tokens. A small or similar corpus has nothing to gain by it (docs/experiments.md).
+    """
+    training, start = config.training, config.training.start_from
+    if start is None or training.new_vocabulary is not None:
+        return config
+    run = RunFolder.open(Path(start))
+    pairs = sample_evenly(corpus.train, _COMPARED)
+    new, old = prepare_tokenizer(config, corpus, Console(quiet=True)), run.load_tokenizer()
+    ratio = _count_tokens(old, pairs) / _count_tokens(new, pairs)
+    is_new = ratio > _MIN_GAIN
+    tokenizer = config.tokenizer if is_new else run.config.tokenizer
+    console.print(
+        f"the tokenizer of {start} cuts the corpus into {ratio:.2f} times as many tokens as a new "
+        f"one: training.new_vocabulary={str(is_new).lower()}"
+    )
+    return replace(config, tokenizer=tokenizer, training=replace(training, new_vocabulary=is_new))
+
+
+def _count_tokens(tokenizer: Tokenizer, pairs: Sequence[Pair]) -> int:
+    """Return the number of tokens of pairs; unknown ones count as several."""
+    sources, targets = zip(*pairs, strict=True)
+    encoded = [*tokenizer.encode(sources), *tokenizer.target.encode(targets)]
+    return sum(len(ids) + _UNKNOWN * int((ids == UNK).sum()) for ids in encoded)
 
 
 def count_source_words(corpus: Corpus) -> SourceWords | None:

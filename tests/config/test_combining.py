@@ -388,7 +388,7 @@ def test_a_run_that_keeps_a_tokenizer_without_the_mark_of_contexts_has_none(
 @pytest.mark.parametrize(
     ("overrides", "is_new"),
     [
-        ([], None),  # the size of the corpus decides
+        ([], None),  # the corpus decides
         (["tokenizer.vocabulary_size=500"], True),
         (["tokenizer=unigram"], True),
         (["data.sources.pairs.ordered=true", "data.context=1"], True),  # the other has no mark

@@ -86,25 +86,42 @@ def test_a_tokenizer_is_trained_once_and_says_the_same_again(
     assert said(newer) == said(first)
 
 
-@pytest.mark.parametrize("missing", [0, 1])
-def test_a_corpus_without_enough_text_has_the_tokenizer_of_the_run_it_starts_from(
-    tmp_path: Path, missing: int
+OTHERS = [Pair(f"otras palabras distintas {n}", f"different words {n}") for n in range(40)]
+
+
+@pytest.mark.parametrize(("pairs", "is_new"), [(TRAIN[::-1], False), (OTHERS, True)])
+def test_a_corpus_that_a_tokenizer_cuts_well_keeps_it(
+    tmp_path: Path, pairs: list[Pair], is_new: bool
 ) -> None:
-    stored = changed(tiny(tmp_path), {"tokenizer.kind": "unigram", "runs_dir": str(tmp_path)})
-    run, shown = RunFolder.create(stored), console()
-    characters = sum(len(side) for pair in TRAIN for side in pair)
-    size = characters // stored.tokenizer.min_characters_per_piece + missing
-    changes = {"training.start_from": str(run.path), "tokenizer.vocabulary_size": size}
-    config = changed(tiny(tmp_path), {**changes, "training.new_vocabulary": None})
-    resolved = resolve_vocabulary(config, CORPUS, shown)
-    assert resolved.training.new_vocabulary is (not missing)
-    assert resolved.tokenizer == (stored if missing else config).tokenizer
-    assert said(shown) == missing * [
-        f"the corpus has text for a vocabulary of {size - 1:,} instead of {size:,}: that of "
-        f"{run.path} is kept (training.new_vocabulary=true trains one)"
-    ]
-    assert resolve_vocabulary(resolved, CORPUS, shown) == resolved
-    assert resolve_vocabulary(stored, CORPUS, shown) == stored  # starts from no run
+    """The tokenizer of the run has learned the pairs of `TRAIN`."""
+    changes = {"tokenizer.vocabulary_size": 4000, "runs_dir": str(tmp_path)}
+    stored = changed(tiny(tmp_path), changes)
+    run, shown = RunFolder.create(stored), Console(file=io.StringIO(), width=1000)
+    prepare_tokenizer(stored, CORPUS, console()).save(run.path)
+    corpus = replace(CORPUS, mixture=(SourcePairs("pairs", pairs, 1, is_read=True),))
+    start = {"training.start_from": str(run.path), "training.new_vocabulary": None}
+    config = changed(tiny(tmp_path), start)
+    resolved = resolve_vocabulary(config, corpus, shown)
+    assert resolved.training.new_vocabulary is is_new
+    assert resolved.tokenizer == (config if is_new else stored).tokenizer
+    [line] = said(shown)
+    assert line.startswith(f"the tokenizer of {run.path} cuts the corpus into ")
+    assert line.endswith(f"training.new_vocabulary={str(is_new).lower()}")
+    assert resolve_vocabulary(resolved, corpus, shown) == resolved
+    assert resolve_vocabulary(stored, corpus, shown) == stored  # starts from no run
+    assert said(shown) == [line]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
+def test_a_tokenizer_that_cannot_read_the_corpus_is_replaced(tmp_path: Path, kind: str) -> None:
+    changes = {"tokenizer.lowercase_source": False, "tokenizer.slots": 0, "tokenizer.kind": kind}
+    config = changed(tiny(tmp_path), {**changes, "runs_dir": str(tmp_path)})
+    run = RunFolder.create(config)
+    prepare_tokenizer(config, CORPUS, console()).save(run.path)
+    pairs = [Pair(f"η πρόταση {number}", f"речення {number}") for number in range(40)]
+    greek = replace(CORPUS, mixture=(SourcePairs("pairs", pairs, 1, is_read=True),))
+    start = {"training.start_from": str(run.path), "training.new_vocabulary": None}
+    assert resolve_vocabulary(changed(config, start), greek, console()).training.new_vocabulary
 
 
 def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> None:
