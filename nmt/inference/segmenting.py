@@ -21,7 +21,7 @@ from nmt.errors import UserError
 from nmt.inference.markup_projection import needs_alignment
 from nmt.inference.normalization import NormalizedText, Normalizer
 from nmt.inference.segments import Segment, SegmentedText, link_parts, list_remarks, read_remarks
-from nmt.inference.sentence_reading import SentenceReader
+from nmt.inference.sentence_reading import ReadSentence, SentenceReader
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
 from nmt.text.cleaning import LINE_ENDS, clean_input, clean_text, replace_surrogates
@@ -38,6 +38,7 @@ from nmt.text.spans import (
     Span,
     drop_inner,
     has_letters_outside,
+    keep_spans,
     skip_span,
 )
 from nmt.text.tags import TaggedText, read_tags
@@ -69,14 +70,8 @@ _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldo
 class _Sentence(NamedTuple):
     """A sentence to translate."""
 
-    text: str  # this and the next six: see `ReadSentence`
-    given: str
-    slotted: SlottedText
-    case: LetterCase
-    is_copied: bool
-    brackets: TaggedText
-    lacks_slots: bool
-    normalized: NormalizedText  # of the text with slots
+    read: ReadSentence
+    normalized: NormalizedText  # of the sentence with slots
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
     context: str  # the sentences before it, with the space after them
@@ -252,7 +247,7 @@ class Segmenter:
                 read = read._replace(is_copied=True)
             normalized = self._normalizer.normalize(read.slotted.text, read.case)
             preceding = add_context("", previous)
-            sentences.append(_Sentence(*read, normalized, tag, space + before, preceding))
+            sentences.append(_Sentence(read, normalized, tag, space + before, preceding))
             if self.context and whole:
                 previous.append(to_context(self._reader.remove_brackets(clean_input(whole))))
             space = after
@@ -274,31 +269,31 @@ class Segmenter:
         return match[0] + " " * (len(content) < len(rest)), space, content
 
     def _cut(self, sentence: _Sentence, ids: np.ndarray) -> list[Segment]:
+        read = sentence.read
         if len(ids) > self.max_tokens and sentence.context:
             # No room for the context: without it, the sentence may stay in one piece.
             sentence = sentence._replace(context="")
             [ids] = self._tokenizer.encode([sentence.tag + sentence.normalized.text])
         is_too_long = len(ids) > self.max_tokens
-        if sentence.is_copied or not (is_too_long or sentence.lacks_slots):
+        if read.is_copied or not (is_too_long or read.lacks_slots):
             before = self._count_before(sentence)
             return [
                 Segment(
                     ids,
-                    *sentence.slotted[:2],
+                    *read.slotted[:2],
                     sentence.space,
-                    sentence.case,
-                    sentence.is_copied,
+                    read.case,
+                    read.is_copied,
                     before,
                     normalized=sentence.normalized,
-                    brackets=sentence.brackets,
+                    brackets=read.brackets,
                     dates=self._reader.dates,
-                    remarks=list_remarks(sentence.slotted, sentence.case),
+                    remarks=list_remarks(read.slotted, read.case),
                 )
             ]
-        text, given = sentence.text, sentence.given
-        if sentence.brackets.tags:  # its parts keep them
-            brackets = sentence.brackets
-            with_brackets = brackets.insertions.insert(brackets.text)
+        text, given = read.text, read.given
+        if read.brackets.tags:  # its parts keep them
+            with_brackets = read.brackets.insertions.insert(read.brackets.text)
             text, given, *_ = self._reader.read(with_brackets, takes_brackets=False)
         if is_too_long and not self._has_warned:
             warnings.warn(
@@ -308,7 +303,7 @@ class Segmenter:
             )
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
-        keeps_terms = sentence.case is not LetterCase.ORDINARY
+        keeps_terms = read.case is not LetterCase.ORDINARY
         find = partial(self._reader.find_spans, keeps_terms=keeps_terms)
         parts = self._parts(text, given, self.max_tokens - len(tag), find)
         segments = [
@@ -316,11 +311,11 @@ class Segmenter:
                 np.concatenate([tag, ids]),
                 *slotted[:2],
                 space,
-                sentence.case,
+                read.case,
                 is_copied,
-                normalized=self._normalizer.normalize(slotted.text, sentence.case),
+                normalized=self._normalizer.normalize(slotted.text, read.case),
                 dates=self._reader.dates,
-                remarks=list_remarks(slotted, sentence.case),
+                remarks=list_remarks(slotted, read.case),
             )
             for space, slotted, ids, is_copied in parts
         ]
@@ -391,8 +386,8 @@ class Segmenter:
 
     def _encode(self, text: str, spans: Sequence[Span]) -> np.ndarray:
         """Return the ids of a text with slots in place of its kept spans."""
-        slotted = self._reader.insert_slots(text, spans)
-        return self._tokenizer.encode([self._normalizer.normalize(slotted.text).text])[0]
+        with_slots = keep_spans(text, spans, self._slots).text
+        return self._tokenizer.encode([self._normalizer.normalize(with_slots).text])[0]
 
 
 def _add_tags(segment: Segment, source: TaggedText) -> Segment:
