@@ -45,7 +45,7 @@ def write_first_letter(segment: Segment, text: str, tokenizer: Tokenizer) -> str
     """
     if not segment.begins_lower:
         return copy_first_capital(segment.text, text)
-    terms = segment.glossary.terms if segment.glossary else ()
+    terms = segment.glossary.terms
     if any(re.match(rf"{re.escape(term.target)}(?!\w)", text) for term in terms):
         return text
 

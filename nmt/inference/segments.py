@@ -26,7 +26,7 @@ from nmt.text.scripts import CAPITALS, UNKNOWN_LANGUAGE, has_capital_nouns
 from nmt.text.sentences import CLOSING
 from nmt.text.spans import SLOTS, SlottedText, Span
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
-from nmt.text.terms import Glossary
+from nmt.text.terms import NO_TERMS, Glossary
 
 if TYPE_CHECKING:
     from nmt.inference.segmenting import Segmenter
@@ -56,7 +56,7 @@ class Segment:
     tags: tuple[tuple[str, str], ...] = ()
     aligns_tags: bool = False  # whether the places of the tags depend on the alignment of words
     dates: DateWriter = NO_DATES  # writes kept spans that are dates
-    glossary: Glossary | None = None  # whose terms its translation has
+    glossary: Glossary = NO_TERMS  # whose terms its translation has
     continues: bool = False  # whether it is a part of a sentence that the next segment continues
     # Whether it is inside of a sentence: a common word at the beginning of its translation has no
     # capital.

@@ -37,7 +37,7 @@ from nmt.text.spans import (
     make_overlap_test,
 )
 from nmt.text.tags import NO_TAGS, TaggedText
-from nmt.text.terms import Glossary, TermMatch
+from nmt.text.terms import NO_TERMS, Glossary, TermMatch
 from nmt.text.words import find_words
 
 _BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
@@ -96,7 +96,7 @@ class SentenceReader:
         self._tokenizer = tokenizer
         self._words = None if words is None else SourceWords(words.counts, words.signs, language)
         self._normalizer = normalizer
-        self._glossary: Glossary | None = None
+        self._glossary = NO_TERMS
         self._languages = language, target_language
         self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
@@ -136,11 +136,9 @@ class SentenceReader:
         return self._read_brackets(text, takes_remarks=True).text
 
     def _read_brackets(self, text: str, *, takes_remarks: bool = False) -> TaggedText:
-        has_brackets = not self._brackets.isdisjoint(text)
-        terms = _locate_terms(self._glossary, text) if has_brackets else []
         remarks = [] if takes_remarks else self._find_remarks(text)
         is_inside = make_overlap_test(remarks)
-        outside = (term for term in terms if not is_inside(*term))
+        outside = (term for term in _locate_terms(self._glossary, text) if not is_inside(*term))
         return read_brackets(text, self._brackets, [*remarks, *outside])
 
     def _find_remarks(self, text: str) -> list[Span]:
@@ -189,7 +187,7 @@ class SentenceReader:
         lacks_date = lacks_slots and bool(self.dates.find(slotted.text))
         lacks_remark = lacks_slots and len(slotted.remarks) < len(self._find_remarks(text))
         is_copied = not (has_letters_outside(text, spans) or lacks_date or lacks_remark)
-        if is_copied and self._glossary is not None:  # 24/7 may be a term
+        if is_copied and self._glossary.terms:  # 24/7 may be a term
             _, terms, _ = self._find_terms(text, self._find_kept(text))
             is_copied = all(match.term.is_kept for match in terms)
         if is_copied:  # also the spans without a slot
@@ -225,12 +223,8 @@ class SentenceReader:
         Dates are around numbers. Where a term overlaps a date, the term counts.
         """
         spans, dates = list(find_spans(text)), list[Span]()
-        date_spans = self.dates.find(text)
-        has_spans = bool(spans or date_spans or "-" in text or not self._brackets.isdisjoint(text))
-        matches = self._glossary.find(text) if has_spans and self._glossary is not None else []
-        terms = [(match.begin, match.end) for match in matches]
-        is_term = make_overlap_test(terms)
-        for begin, end in date_spans:
+        is_term = make_overlap_test(_locate_terms(self._glossary, text))
+        for begin, end in self.dates.find(text):
             first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
             inner = spans[first:last]
             is_around = all(begin <= span[0] and span[1] <= end for span in inner)
@@ -316,8 +310,6 @@ class SentenceReader:
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
         """
-        if self._glossary is None:
-            return spans, [], self._add_short_forms(text, spans)
         begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
         terms: list[TermMatch] = []
         inside, dropped = set[Span](), set[Span]()
@@ -347,9 +339,9 @@ def _are_known(term: str, words: SourceWords | None) -> bool:
     return words is not None and all(word in words.counts for word in term.lower().split())
 
 
-def _locate_terms(glossary: Glossary | None, text: str) -> list[Span]:
+def _locate_terms(glossary: Glossary, text: str) -> list[Span]:
     """Return the characters [begin, end) of the terms of a text."""
-    return [] if glossary is None else [(each.begin, each.end) for each in glossary.find(text)]
+    return [(match.begin, match.end) for match in glossary.find(text)]
 
 
 def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:

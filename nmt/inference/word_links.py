@@ -236,8 +236,6 @@ def _locate_slot(segment: Segment, number: int) -> Span:
 
 def _link_terms(segment: Segment, text: str) -> list[tuple[Span, Span]]:
     """Return where a translation has targets of terms, and where `Segment.full_text` has these."""
-    if segment.glossary is None:
-        return []
     matches = [match for match, *_ in locate_terms(segment.glossary, segment)]
     targets = segment.glossary.find_targets([match.term for match in matches], text)
     pairs = zip(targets, matches, strict=True)

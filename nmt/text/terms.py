@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from nmt.errors import UserError
 from nmt.text.scripts import (
+    UNKNOWN_LANGUAGE,
     UNSPACED_LETTERS,
     extends_character,
     is_unspaced_letter,
@@ -113,7 +114,7 @@ class Glossary:
 
     def find(self, text: str) -> list[TermMatch]:
         """Return the terms of a text, in order; they do not overlap."""
-        tokens = _split(text)
+        tokens = _split(text) if self.terms else []
         matches = []
         at = 0
         while at < len(tokens):
@@ -256,3 +257,6 @@ def _list_plurals(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[str
     for singular, plural in endings:
         if word.endswith(singular) and not word.endswith(plural):
             yield word.removesuffix(singular) + plural
+
+
+NO_TERMS = Glossary((), (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE))
