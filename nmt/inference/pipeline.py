@@ -90,7 +90,7 @@ class Pipeline:
         segmenter: Segmenter,
         joiner: Joiner,
         decoding: DecodingConfig,
-        quality: StoredQuality | None = None,
+        quality: StoredQuality,
     ) -> None:
         self._engines = engines
         self._tokenizer = tokenizer
@@ -98,7 +98,7 @@ class Pipeline:
         self._joiner = joiner
         self._decoding = decoding
         self._writer = SegmentWriter(tokenizer)
-        self._quality = quality or StoredQuality()
+        self._quality = quality
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: Request
@@ -209,10 +209,12 @@ class Pipeline:
         self.encode_prefix(prefix)  # fails early if it is too long
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
         engine, segmenter = self._engines.supporting(options), self._segmenter
-        quality, finds_words, terms = None, False, None
+        n_best, quality, finds_words, terms = options.n_best, None, False, None
         if isinstance(options, BeamOptions) and isinstance(request, SearchRequest):
             quality = self._quality.model if request.quality else None
             finds_words = request.words or quality is not None
+            if quality is not None:  # confidence depends on how far the hypotheses of a beam agree
+                options = options._replace(n_best=options.beam_size)
             segmenter = segmenter.with_glossary(request.glossary)
             if request.glossary is not None:
                 terms = TermConstraints(
@@ -223,13 +225,7 @@ class Pipeline:
                     self.output_limit,
                     margin=math.inf if request.forces_terms else _SOFT_MARGIN,
                 )
-        plan = _Plan(
-            engine, segmenter, options, prefix, options.n_best, quality, finds_words, terms
-        )
-        if quality is None or not isinstance(options, BeamOptions):
-            return plan
-        # How far the hypotheses of a beam agree is a part of confidence.
-        return plan._replace(options=options._replace(n_best=options.beam_size))
+        return _Plan(engine, segmenter, options, prefix, n_best, quality, finds_words, terms)
 
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor
@@ -252,7 +248,9 @@ class Pipeline:
             for text in segmented_texts:
                 hypotheses = [next(translations) for _ in text.segments]
                 joined = [translation for translation, _ in self.join(text, hypotheses, request)]
-                assembled.append(joined if plan.finds_words else list(map(_drop_words, joined)))
+                if not plan.finds_words:  # tags and brackets needed them
+                    joined = [replace(translation, words=()) for translation in joined]
+                assembled.append(joined)
             return assembled
 
         return wait
@@ -345,11 +343,10 @@ class Pipeline:
             )
         else:
             aligned = [i for i, each in enumerate(batch) if plan.finds_words or each.needs_words]
-            if aligned:
-                chosen = [batch[i] for i in aligned], [translations[i] for i in aligned]
-                with_words = add_words(plan.engine, self._tokenizer, *chosen)
-                for i, alternatives in zip(aligned, with_words, strict=True):
-                    translations[i] = alternatives
+            chosen = [batch[i] for i in aligned], [translations[i] for i in aligned]
+            with_words = add_words(plan.engine, self._tokenizer, *chosen)
+            for i, alternatives in zip(aligned, with_words, strict=True):
+                translations[i] = alternatives
         if plan.terms is not None:
             translations = list(map(plan.terms.report, batch, translations))
         return [
@@ -362,10 +359,6 @@ class Pipeline:
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
         return [each for each, text in pairs if prefix.is_intact(text)] or hypotheses
-
-
-def _drop_words(translation: Translation) -> Translation:
-    return replace(translation, words=()) if translation.words else translation
 
 
 def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:
