@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from nmt.text.marked import splice
 from nmt.text.scripts import UNSPACED, UNSPACED_LETTERS, is_spaced_alnum, join_sentences
 
 Span = tuple[int, int]  # characters [begin, end) of a text
@@ -222,12 +223,7 @@ def skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:
 
 def has_letters_outside(text: str, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a text has letters outside of kept spans."""
-    end = 0
-    for first, last in spans:
-        if any(map(str.isalpha, text[end:first])):
-            return True
-        end = last
-    return any(map(str.isalpha, text[end:]))
+    return any(map(str.isalpha, splice(text, ((*span, "") for span in spans))))
 
 
 def keep_spans(
@@ -240,14 +236,9 @@ def keep_spans(
         spans: characters [begin, end) of each span, in order.
         slots: the slots that may be used, in order.
     """
-    parts: list[str] = []
-    values: list[str] = []
-    end = 0
-    for (first, last), slot in zip(spans, slots, strict=False):
-        parts += [text[end:first], slot]
-        values.append(text[first:last])
-        end = last
-    return SlottedText("".join([*parts, text[end:]]), tuple(values))
+    kept = list(zip(spans, slots, strict=False))
+    with_slots = splice(text, ((*span, slot) for span, slot in kept))
+    return SlottedText(with_slots, tuple(text[begin:end] for (begin, end), _ in kept))
 
 
 def is_intact(text: str, count: int) -> bool:
