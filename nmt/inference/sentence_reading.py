@@ -194,7 +194,7 @@ class SentenceReader:
             slotted = self.insert_slots(given, spans)
         return ReadSentence(text, given, slotted, case, is_copied, lacks_slots=lacks_slots)
 
-    def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[tuple[int, int]]:
+    def find_spans(self, text: str, *, keeps_terms: bool = False) -> list[Span]:
         """Return the characters [begin, end) of the kept spans, with unseen names and signs.
 
         Args:
@@ -283,9 +283,7 @@ class SentenceReader:
         words = self._words
         return words is not None and self._keeps_names and words.is_mostly_unknown(title)
 
-    def insert_slots(
-        self, text: str, spans: Sequence[tuple[int, int]], given: str = ""
-    ) -> SlottedText:
+    def insert_slots(self, text: str, spans: Sequence[Span], given: str = "") -> SlottedText:
         """Return a text with slots, as many as the tokenizer has.
 
         Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from nmt.text.final_marks import STOPS
+from nmt.text.spans import Span
 
 GAP = 4  # spaces that may separate two columns
 _WIDE_GAP = 6  # spaces that separate the only two
@@ -12,7 +13,7 @@ _WIDE_GAP = 6  # spaces that separate the only two
 _GAP = re.compile(rf"(?<=[^\s.!?…])[ \u00a0]{{{GAP},}}(?=\S)|(?<=[^\s.])\s?\.{{4,}}\s?(?=\d+$)")
 
 
-def find_gaps(line: str) -> list[tuple[int, int]]:
+def find_gaps(line: str) -> list[Span]:
     """Return the characters [begin, end) between the columns of a line; none if it is a sentence.
 
     Args:

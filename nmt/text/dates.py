@@ -17,7 +17,7 @@ from typing import NamedTuple
 from nmt.text.digits import localize_digits
 from nmt.text.ordinals import OrdinalWriter
 from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
-from nmt.text.spans import SLOTS, make_overlap_test
+from nmt.text.spans import SLOTS, Span, make_overlap_test
 
 
 class _Language(NamedTuple):
@@ -213,12 +213,12 @@ class DateWriter:
         writer._kept = kept
         return writer
 
-    def find(self, text: str) -> list[tuple[int, int]]:
+    def find(self, text: str) -> list[Span]:
         """Return the characters [begin, end) of the dates and ordinals of a text, in order.
 
         Two dates with only a dash between them are one.
         """
-        dates: list[tuple[int, int]] = []
+        dates: list[Span] = []
         for match in self._any.finditer(text) if self._any else ():
             begin, end = match.span()
             days = self._two_days.match(text, begin)

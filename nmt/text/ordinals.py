@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from nmt.text.scripts import primary_subtag
+from nmt.text.spans import Span
 
 _NUMBER = "([1-9][0-9]{0,2})"
 _ROMANCE = rf"{_NUMBER}(?:\.[ºª]|ª)"
@@ -65,7 +66,7 @@ class OrdinalWriter:
                 self._before = re.compile(rf"\b(?:{read.articles})\s$", re.IGNORECASE)
                 self._after = re.compile(rf"\s(?:{read.nouns})\b", re.IGNORECASE)
 
-    def find(self, text: str) -> Iterator[tuple[int, int]]:
+    def find(self, text: str) -> Iterator[Span]:
         """Yield the characters [begin, end) of the ordinals of a text, in order."""
         if self._pattern is not None:
             yield from (match.span() for match in self._pattern.finditer(text))

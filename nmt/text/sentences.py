@@ -12,7 +12,7 @@ from nmt.text.dates import is_short_month
 from nmt.text.final_marks import OTHER_STOPS, STOPS
 from nmt.text.names import is_name
 from nmt.text.scripts import CAPITALS, has_capital_nouns, primary_subtag
-from nmt.text.spans import find_spans, make_kept_test
+from nmt.text.spans import Span, find_spans, make_kept_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
 # separates cells.
@@ -212,7 +212,7 @@ def _split_line(line: str, language: str) -> list[str]:
     return pieces + _split_text(line[end:], language)
 
 
-def _find_separators(line: str) -> list[tuple[int, int]]:
+def _find_separators(line: str) -> list[Span]:
     """Return the characters [begin, end) of the separators of a line that are in no kept span."""
     separators = [match.span() for match in _SEPARATOR.finditer(line)]
     if "/" in line and _LABELS.fullmatch(line):
@@ -232,7 +232,7 @@ def _find_separators(line: str) -> list[tuple[int, int]]:
     ]
 
 
-def _find_heading_dash(line: str) -> tuple[int, int] | None:
+def _find_heading_dash(line: str) -> Span | None:
     """Return the characters [begin, end) of the dash that divides a heading: "Lunes – viernes".
 
     It is the only one, and has a word, or a text that begins with a capital, on both sides; a
@@ -294,9 +294,7 @@ def _find_common_words(language: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.])(?:{common}|{_UNIT_OR_NO}|{_LETTER})")
 
 
-def _merge(
-    line: str, cuts: Sequence[int], spans: Sequence[tuple[int, int]], language: str
-) -> Iterator[str]:
+def _merge(line: str, cuts: Sequence[int], spans: Sequence[Span], language: str) -> Iterator[str]:
     """Yield the sentences between those cuts that end one."""
     inside = iter(spans)
     first = last = begin = 0
@@ -314,7 +312,7 @@ def _merge(
             begin = cut
 
 
-def _missing_cuts(line: str, spans: Sequence[tuple[int, int]], language: str) -> Iterator[int]:
+def _missing_cuts(line: str, spans: Sequence[Span], language: str) -> Iterator[int]:
     """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end.
 
     Also of those that end with a quotation or a face.

@@ -35,7 +35,7 @@ from nmt.text.scripts import (
     UNKNOWN_LANGUAGE,
     has_apostrophe_before_endings,
 )
-from nmt.text.spans import make_overlap_test
+from nmt.text.spans import Span, make_overlap_test
 
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
@@ -150,9 +150,7 @@ class SourceWords:
         """Whether enough sources have a sign for a model to learn its translation."""
         return self.signs.get(sign, 0) >= _LEARNED
 
-    def correct(
-        self, text: str, spans: Sequence[tuple[int, int]], *, accents_only: bool = False
-    ) -> str:
+    def correct(self, text: str, spans: Sequence[Span], *, accents_only: bool = False) -> str:
         """Return a text in which known words replace unknown ones that resemble them.
 
         A word without its accents gets them back. A word that is one letter, or two swapped ones,
@@ -188,7 +186,7 @@ class SourceWords:
             done = end
         return "".join([*parts, text[done:]])
 
-    def find_names(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    def find_names(self, text: str, spans: Sequence[Span]) -> list[Span]:
         """Return the characters [begin, end) of unknown names.
 
         A common name is one, and so is laughter. Another word with a capital is a name. One that
@@ -200,7 +198,7 @@ class SourceWords:
             text: a sentence in ordinary letter case, after `correct`.
             spans: characters [begin, end) of its kept spans, which have no names.
         """
-        names: list[tuple[int, int]] = []
+        names: list[Span] = []
         is_kept = make_overlap_test(spans)
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
@@ -232,9 +230,7 @@ class SourceWords:
         unknown = sum(1 for _ in self._find_unknown(text, ()))
         return unknown > 0 and 2 * unknown >= len(_WORD.findall(text))
 
-    def _find_unknown(
-        self, text: str, spans: Sequence[tuple[int, int]]
-    ) -> Iterator[tuple[int, int, bool]]:
+    def _find_unknown(self, text: str, spans: Sequence[Span]) -> Iterator[tuple[int, int, bool]]:
         """Yield where each unknown word begins and ends, and whether it begins a sentence.
 
         Names that are too rare for a model to know their translations are unknown, and so are words
@@ -279,7 +275,7 @@ class SourceWords:
         is_end = len(last) == 1 or last in self.counts  # but not the one of did'nt
         return bool(firsts) and is_end and all(map(self._is_known, firsts))
 
-    def _write_apostrophes(self, text: str, spans: Sequence[tuple[int, int]]) -> str:
+    def _write_apostrophes(self, text: str, spans: Sequence[Span]) -> str:
         """Write apostrophes as most sources do where that makes a word known."""
         usual, other = self._apostrophes
         if other not in text:

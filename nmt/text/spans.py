@@ -181,7 +181,7 @@ class SlottedText(NamedTuple):
     remarks: tuple[int, ...] = ()  # numbers of those that are remarks: `nmt.text.brackets`
 
 
-def make_overlap_test(spans: Sequence[tuple[int, int]]) -> Callable[[int, int], bool]:
+def make_overlap_test(spans: Sequence[Span]) -> Callable[[int, int], bool]:
     """Return a function that tells whether characters [begin, end) overlap one of the spans.
 
     Args:
@@ -197,7 +197,7 @@ def make_overlap_test(spans: Sequence[tuple[int, int]]) -> Callable[[int, int], 
     return overlaps
 
 
-def find_spans(text: str) -> Iterator[tuple[int, int]]:
+def find_spans(text: str) -> Iterator[Span]:
     """Yield the characters [begin, end) of the kept spans of a text, in order."""
     if _HINT.search(text):
         for match in _span_or_word().finditer(text):
@@ -215,20 +215,18 @@ def drop_inner(ends: list[int], spans: Sequence[Span]) -> list[int]:
     return [end for end in ends if skip_span(end, spans) == end]
 
 
-def skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:
+def skip_span(at: int, spans: Sequence[Span]) -> int:
     """Return an index, or the end of the span that it is inside of."""
     number = bisect_left(spans, (at, 0)) - 1  # the last span that begins before it
     return max(at, spans[number][1]) if number >= 0 else at
 
 
-def has_letters_outside(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+def has_letters_outside(text: str, spans: Sequence[Span]) -> bool:
     """Whether a text has letters outside of kept spans."""
     return any(map(str.isalpha, splice(text, ((*span, "") for span in spans))))
 
 
-def keep_spans(
-    text: str, spans: Sequence[tuple[int, int]], slots: Sequence[str] = SLOTS
-) -> SlottedText:
+def keep_spans(text: str, spans: Sequence[Span], slots: Sequence[str] = SLOTS) -> SlottedText:
     """Replace spans by slots; those for which no slot is left stay as they are.
 
     Args:
