@@ -214,13 +214,10 @@ def _split_line(line: str, language: str) -> list[str]:
 
 def _find_separators(line: str) -> list[Span]:
     """Return the characters [begin, end) of the separators of a line that are in no kept span."""
-    separators = [match.span() for match in _SEPARATOR.finditer(line)]
     if "/" in line and _LABELS.fullmatch(line):
         return [match.span() for match in re.finditer("/", line)]
-    if dash := _find_heading_dash(line):
-        separators = sorted([*separators, dash])
-    if gaps := find_gaps(line):
-        separators = sorted([*separators, *gaps])
+    matches = (match.span() for match in _SEPARATOR.finditer(line))
+    separators = sorted([*matches, *_find_heading_dash(line), *find_gaps(line)])
     if not separators:
         return []
     is_inside = make_kept_test(line)
@@ -232,23 +229,23 @@ def _find_separators(line: str) -> list[Span]:
     ]
 
 
-def _find_heading_dash(line: str) -> Span | None:
+def _find_heading_dash(line: str) -> list[Span]:
     """Return the characters [begin, end) of the dash that divides a heading: "Lunes – viernes".
 
     It is the only one, and has a word, or a text that begins with a capital, on both sides; a
-    number may follow it, and a colon the second text. None: no dash divides the line.
+    number may follow it, and a colon the second text. Empty: no dash divides the line.
     """
     if line.endswith(_FINAL):
-        return None
+        return []
     line = line.partition(": ")[0]
     dashes = list(islice(_DASH_BETWEEN.finditer(line), 2))
     if len(dashes) != 1 or _ENDS_CLAUSE.search(line):
-        return None
+        return []
     first, second = line[: dashes[0].start()], line[dashes[0].end() :]
     are_words = all(len(part) > 1 and part.isalpha() for part in (first, second))
     is_range = first[-1].isdecimal() and second[0].isdecimal()
     has_capitals = first[0].isupper() and (second[0].isupper() or second[0].isdecimal())
-    return dashes[0].span(1) if are_words or (has_capitals and not is_range) else None
+    return [dashes[0].span(1)] if are_words or (has_capitals and not is_range) else []
 
 
 def _split_text(text: str, language: str) -> list[str]:

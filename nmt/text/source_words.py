@@ -110,7 +110,9 @@ class SourceWords:
         distinct = set(texts)
         counts = Counter(word.lower() for text in distinct for word in _WORD.findall(text))
         cased = {word: n for word, n in counts.items() if word.upper() != word}
-        signs = Counter(sign for text in distinct for sign in _list_signs(text))
+        signs = Counter(
+            sign for text in distinct for sign in list_brackets(text) | list_unusual_marks(text)
+        )
         return cls(_keep_most_frequent(cased), dict(sorted(signs.items())))
 
     @classmethod
@@ -313,11 +315,6 @@ def _keep_most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the most frequent words, in an order that does not depend on that of the texts."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return dict(ranked[:MAX_WORDS])
-
-
-def _list_signs(text: str) -> set[str]:
-    """Return the brackets and marks of a text that are counted."""
-    return list_brackets(text) | list_unusual_marks(text)
 
 
 def _is_rare(word: str, count: int) -> bool:
