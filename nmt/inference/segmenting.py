@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise, takewhile
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class Segmenter:
         )
         self._has_warned = False
 
-    def with_glossary(self, glossary: Glossary | None) -> Segmenter:
+    def with_glossary(self, glossary: Glossary | None) -> Self:
         """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
 
         Terms that are not translated become kept spans if the model does not know their words.

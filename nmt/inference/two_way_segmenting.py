@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from itertools import compress
 from operator import not_
-from typing import Any
+from typing import Any, Self
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.segmenting import Segmenter
@@ -78,18 +77,16 @@ class TwoWaySegmenter(Segmenter):
             **options,
         )
 
-    def with_glossary(self, glossary: Glossary | None) -> Segmenter:
+    def with_glossary(self, glossary: Glossary | None) -> Self:
         """Return a segmenter with a glossary: see `Segmenter.with_glossary`.
 
         In the other direction, only terms that are not translated count.
         """
-        if glossary is None:
-            return self
-        kept = [term for term in glossary.terms if term.is_kept]
-        languages = self._reverse.language, self.language
-        segmenter = copy(self)
-        segmenter._reader = self._reader.with_glossary(glossary)
-        segmenter._reverse = self._reverse.with_glossary(Glossary(kept, languages))
+        segmenter = super().with_glossary(glossary)
+        if glossary is not None:
+            kept = [term for term in glossary.terms if term.is_kept]
+            languages = self._reverse.language, self.language
+            segmenter._reverse = self._reverse.with_glossary(Glossary(kept, languages))
         return segmenter
 
     def segment_all(self, texts: Sequence[str]) -> list[SegmentedText]:
