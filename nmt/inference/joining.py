@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.inference.results import SEPARATORS, Translation, Word
+from nmt.inference.results import SEPARATORS, Translation
 from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
 
 
@@ -148,7 +148,11 @@ class Joiner:
     def _join(self, segments: Sequence[Translation], spaces: Sequence[str] | None) -> Translation:
         texts = [segment.text for segment in segments]
         text, begins = place_texts(texts, self.language, spaces)
-        words = _join_words(segments, begins)
+        words = tuple(
+            replace(word, begin=word.begin + begin, end=word.end + begin)
+            for segment, begin in zip(segments, begins, strict=True)
+            for word in segment.words
+        )
         if len(segments) == 1:
             return replace(segments[0], text=text, words=words)
         return Translation(
@@ -161,20 +165,6 @@ class Joiner:
             words=words,
             terms=tuple(use for segment in segments for use in segment.terms),
         )
-
-
-def _join_words(segments: Sequence[Translation], begins: Sequence[int]) -> tuple[Word, ...]:
-    """Return the words of a text.
-
-    Args:
-        segments: the translations of its segments.
-        begins: where each begins in the text.
-    """
-    return tuple(
-        replace(word, begin=word.begin + begin, end=word.end + begin)
-        for segment, begin in zip(segments, begins, strict=True)
-        for word in segment.words
-    )
 
 
 def join_confidence(parts: Sequence[Translation]) -> float | None:

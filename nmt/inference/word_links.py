@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -107,7 +107,8 @@ def link_words(
     # No other word comes from the words of a term.
     is_of_term = make_overlap_test([source for _, source in term_links])
     is_free = np.array([not is_of_term(*span) for span in source_spans])
-    links = [*_link_spans(segment, located), *term_links]
+    links = [(span, _locate_slot(segment, number)) for span, number in located.items()]
+    links += term_links
     words = []
     for begin, end in merge_words(find_words(translation.text), list(located)):
         rows = sorted({char_to_token[at] for at in output_indices[begin:end] if at >= 0})
@@ -216,17 +217,6 @@ def _cuts_word(text: str, at: int) -> bool:
     return is_spaced_alnum(text[at - 1 : at]) and is_spaced_alnum(text[at : at + 1])
 
 
-def _link_spans(segment: Segment, located: Mapping[Span, int]) -> Iterator[tuple[Span, Span]]:
-    """Yield where a translation has kept spans, and where `Segment.full_text` has them.
-
-    Args:
-        segment: the source.
-        located: see `_locate_spans`.
-    """
-    for target, number in located.items():
-        yield target, _locate_slot(segment, number)
-
-
 def _locate_slot(segment: Segment, number: int) -> Span:
     """Return the characters [begin, end) of `Segment.full_text` that a slot stands for."""
     _, origins = expand_slots(segment.text, segment.spans)
@@ -258,10 +248,7 @@ def find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span
         return [], np.zeros((len(segment.ids), 0))
     shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
     _, origins = expand_slots(segment.text, segment.spans)
-    full_spans = []
-    for begin, end in words:
-        first = int(np.searchsorted(origins, begin))
-        full_spans.append((first, int(np.searchsorted(origins, end))))
+    full_spans = [(bisect_left(origins, begin), bisect_left(origins, end)) for begin, end in words]
     return full_spans, shares
 
 
