@@ -26,8 +26,9 @@ from nmt.model.decoding_gap import measure_decoding_gap
 from nmt.runs import building
 from nmt.runs.folder import RunFolder
 from nmt.training.callbacks import Callback
-from nmt.training.components import AS_CONFIGURED, Components
+from nmt.training.components import Components
 from nmt.training.defaults import describe_choices
+from nmt.training.evaluator import Evaluator
 from nmt.training.initial_weights import initialize_weights
 from nmt.training.loop import Trainer
 from nmt.training.preparation import plan_dev, plan_training
@@ -47,8 +48,8 @@ def make_trainer(
     folder: RunFolder,
     process_group: ProcessGroup,
     console: Console,
-    components: Components = AS_CONFIGURED,
-    callbacks: Sequence[Callback] = (),
+    components: Components,
+    callbacks: Sequence[Callback],
 ) -> tuple[Session, Trainer]:
     """Plan the batches, build the model, and print a summary of both.
 
@@ -82,20 +83,11 @@ def make_trainer(
     )
     if process_group.is_main_process:
         _warn_of_hidden_probes(probes, translator, console)
-    trainer = Trainer(
-        session,
-        stages=stages,
-        dev_batches=dev_batches,
-        dev=dev,
-        translator=translator,
-        references={
-            pair.source: pair.target
-            for pair in remove_contexts(corpus.dev)
-            if pair.source in probes
-        },
-        summary=summary,
-    )
-    return session, trainer
+    references = {
+        pair.source: pair.target for pair in remove_contexts(corpus.dev) if pair.source in probes
+    }
+    evaluator = Evaluator(session, dev_batches, dev, translator, references)
+    return session, Trainer(session, stages=stages, evaluator=evaluator, summary=summary)
 
 
 def check_stages_end(stages: Sequence[StageConfig], dev: Sequence[Pair]) -> None:

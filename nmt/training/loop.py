@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
 from nmt.data.batches import Batch, BatchPlan, RowSelection
-from nmt.data.splitting import Pair
-from nmt.inference.translator import Translator
 from nmt.startup.memory import excluding_present_objects
 from nmt.training.coordination import Coordinator
 from nmt.training.display import Display
@@ -32,10 +30,7 @@ class Trainer:
     Args:
         session: the run, its model freshly built.
         stages: training batches of each stage; at least one.
-        dev_batches: batches of the dev split; None without a dev split.
-        dev: the dev pairs that each evaluation translates.
-        translator: translates with the session's model.
-        references: of those probes that are dev sentences.
+        evaluator: evaluates the session's model.
         summary: describes data and model, for TensorBoard.
     """
 
@@ -44,10 +39,7 @@ class Trainer:
         session: Session,
         *,
         stages: Sequence[BatchPlan],
-        dev_batches: BatchPlan | None,
-        dev: Sequence[Pair],
-        translator: Translator,
-        references: Mapping[str, str],
+        evaluator: Evaluator,
         summary: str,
     ) -> None:
         self._session = session
@@ -79,7 +71,7 @@ class Trainer:
             schedule=self._schedule,
             coordinator=self._coordinator,
             guard=self._guard,
-            evaluator=Evaluator(session, dev_batches, dev, translator, references),
+            evaluator=evaluator,
             saver=self._saver,
             journal=self._journal,
         )

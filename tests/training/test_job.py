@@ -28,9 +28,9 @@ from nmt.runs.folder import RunFolder
 from nmt.runs.resuming import compose_config
 from nmt.training import job
 from nmt.training.callbacks import Callback
+from nmt.training.evaluator import Evaluator
 from nmt.training.guard import DUMP_NAME
 from nmt.training.job import Run, train
-from nmt.training.loop import Trainer
 from nmt.training.saver import Saver
 from nmt.training.session import Session
 
@@ -51,11 +51,11 @@ def test_a_run_in_hand(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     of_training: list[Translator] = []
 
-    def make_trainer(session: Session, **arguments: Any) -> Trainer:
-        of_training.append(arguments["translator"])
-        return Trainer(session, **arguments)
+    def make_evaluator(session: Session, *arguments: Any) -> Evaluator:
+        of_training.append(arguments[2])
+        return Evaluator(session, *arguments)
 
-    monkeypatch.setattr("nmt.training.assembly.Trainer", make_trainer)
+    monkeypatch.setattr("nmt.training.assembly.Evaluator", make_evaluator)
     run = kept.train(*FEW, "name=in hand", console=Console(file=shown, width=200))
     assert nmt.fit is job.fit
     assert run.complete
