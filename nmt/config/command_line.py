@@ -273,13 +273,19 @@ def _explain_several_values(override: str, command: str) -> str:
 
 
 @convert_hydra_errors()
-def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
+def compose_raw(overrides: Sequence[str] = (), *, with_hydra: bool = False) -> DictConfig:
     """Return the unchecked configuration that Hydra composes from ``conf/`` and these overrides.
+
+    Args:
+        overrides: as on the command line.
+        with_hydra: whether it has the configuration of Hydra, too.
 
     Raises:
         UserError: an unknown key or choice.
     """
-    return _compose(overrides)
+    register_schemas()
+    with _without_outer_hydra(), initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
+        return compose("train", read_names(overrides), return_hydra_config=with_hydra)
 
 
 @convert_hydra_errors()
@@ -289,18 +295,11 @@ def check_single_run(overrides: Sequence[str]) -> None:
     Raises:
         UserError: they do, or an unknown key or choice.
     """
-    if _compose(overrides, with_hydra=True).hydra.mode == RunMode.MULTIRUN:
+    if compose_raw(overrides, with_hydra=True).hydra.mode == RunMode.MULTIRUN:
         raise UserError(
             "this experiment is a sweep of several runs: start it by python -m nmt.train, or pass "
             "the overrides of one of its trials instead"
         )
-
-
-def _compose(overrides: Sequence[str], *, with_hydra: bool = False) -> DictConfig:
-    """Return the configuration that Hydra composes, and its own if ``with_hydra``."""
-    register_schemas()
-    with _without_outer_hydra(), initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
-        return compose("train", read_names(overrides), return_hydra_config=with_hydra)
 
 
 @contextmanager
