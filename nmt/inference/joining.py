@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.inference.results import SEPARATORS, Translation
-from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
+from nmt.text.scripts import needs_space
 
 
 def place_texts(
-    texts: Sequence[str], language: str = UNKNOWN_LANGUAGE, spaces: Sequence[str] | None = None
+    texts: Sequence[str], language: str, spaces: Sequence[str]
 ) -> tuple[str, list[int]]:
     """Return one text, joined as its language is written, and where each text begins in it.
 
@@ -28,10 +28,8 @@ def place_texts(
             space belongs there.
         spaces: white space of the source before each segment and after the last, with marks of
             lists and quotations. Line breaks are kept; spaces are kept where the language needs
-            one. None: no white space.
+            one.
     """
-    if spaces is None:
-        spaces = [""] * (len(texts) + 1)
     joined, space = "", spaces[0]
     begins = []
     for text, following in zip(texts, spaces[1:], strict=True):
@@ -90,14 +88,11 @@ class Joiner:
         language: BCP 47 tag of the translations.
     """
 
-    def __init__(self, language: str = UNKNOWN_LANGUAGE) -> None:
+    def __init__(self, language: str) -> None:
         self.language = language
 
     def join_best(
-        self,
-        segments: Sequence[list[Translation]],
-        count: int,
-        spaces: Sequence[str] | None = None,
+        self, segments: Sequence[list[Translation]], count: int, spaces: Sequence[str]
     ) -> list[Translation]:
         """Return the ``count`` best ways to choose one translation per segment, best first.
 
@@ -121,7 +116,7 @@ class Joiner:
         segments: Sequence[list[Translation]],
         samples: int,
         seed: int,
-        spaces: Sequence[str] | None = None,
+        spaces: Sequence[str],
     ) -> list[Translation]:
         """Return samples of the text, the most probable first.
 
@@ -145,7 +140,7 @@ class Joiner:
         joined = (self._join(chosen, spaces) for chosen in zip(*shuffled, strict=True))
         return sorted(joined, key=lambda translation: -translation.log_prob)
 
-    def _join(self, segments: Sequence[Translation], spaces: Sequence[str] | None) -> Translation:
+    def _join(self, segments: Sequence[Translation], spaces: Sequence[str]) -> Translation:
         texts = [segment.text for segment in segments]
         text, begins = place_texts(texts, self.language, spaces)
         words = tuple(

@@ -306,7 +306,7 @@ def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
         assert len(engine.sources) > 2
         assert all(ids[: len(tag)] == tag and len(ids) <= 23 for ids in engine.sources)
         segments = [[Translation(text, -1.0, -1.0, ())] for text in ("你好", "世界")]
-        assert each.joiner.join_best(segments, 1)[0].text == "你好世界"
+        assert each.joiner.join_best(segments, 1, ["", "", ""])[0].text == "你好世界"
 
 
 def test_texts_of_two_directions_are_joined_as_their_letters_are(tokenizer: Tokenizer) -> None:
@@ -324,7 +324,7 @@ def test_texts_of_two_directions_are_joined_as_their_letters_are(tokenizer: Toke
         assert isinstance(each.segmenter, TwoWaySegmenter)
         for texts, joined in ((("你好", "世界"), "你好世界"), (("Hola.", "¿Sí?"), "Hola. ¿Sí?")):
             segments = [[Translation(text, -1.0, -1.0, ())] for text in texts]
-            assert each.joiner.join_best(segments, 1)[0].text == joined
+            assert each.joiner.join_best(segments, 1, ["", "", ""])[0].text == joined
     assert two_way.with_keras_engine().translate(["Hoy no."]) == ["Hoy no."]
     assert engine.sources == []
 

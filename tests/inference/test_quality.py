@@ -137,11 +137,12 @@ def test_segments_count_by_their_tokens() -> None:
     assert [joined.text[word.begin : word.end] for word in joined.words] == ["rains", "No"]
     [alone] = Joiner("en").join_best([[short]], 1, ["\n", ""])
     assert (alone.confidence, alone.words[0].begin) == (0.4, 1)
-    [all_copied] = Joiner("en").join_best([[copied], [copied]], 1)
+    [all_copied] = Joiner("en").join_best([[copied], [copied]], 1, ["", "", ""])
     assert all_copied.confidence == 1.0
-    [unknown] = Joiner("en").join_best([[long], [replace(short, confidence=None)]], 1)
+    unsure = replace(short, confidence=None)
+    [unknown] = Joiner("en").join_best([[long], [unsure]], 1, ["", "", ""])
     assert unknown.confidence is None
-    assert Joiner("en").join_best([], 1)[0].confidence is None
+    assert Joiner("en").join_best([], 1, [""])[0].confidence is None
 
 
 def test_a_request_gets_confidence_and_words(translator: Translator, model: QualityModel) -> None:

@@ -199,7 +199,7 @@ def test_a_character_of_more_tokens_than_fit_is_cut_all_the_same(tokenizer: Toke
 def test_translations_are_joined_as_the_target_is_written(
     segments: list[str], language: str, joined: str
 ) -> None:
-    assert place_texts(segments, language)[0] == joined
+    assert place_texts(segments, language, [""] * (len(segments) + 1))[0] == joined
 
 
 @pytest.mark.parametrize(
