@@ -136,9 +136,11 @@ class SentenceReader:
         return self._read_brackets(text, takes_remarks=True).text
 
     def _read_brackets(self, text: str, *, takes_remarks: bool = False) -> TaggedText:
+        has_brackets = not self._brackets.isdisjoint(text)
+        terms = _locate_terms(self._glossary, text) if has_brackets else []
         remarks = [] if takes_remarks else self._find_remarks(text)
         is_inside = make_overlap_test(remarks)
-        outside = (term for term in _locate_terms(self._glossary, text) if not is_inside(*term))
+        outside = (term for term in terms if not is_inside(*term))
         return read_brackets(text, self._brackets, [*remarks, *outside])
 
     def _find_remarks(self, text: str) -> list[Span]:
@@ -223,8 +225,10 @@ class SentenceReader:
         Dates are around numbers. Where a term overlaps a date, the term counts.
         """
         spans, dates = list(find_spans(text)), list[Span]()
-        is_term = make_overlap_test(_locate_terms(self._glossary, text))
-        for begin, end in self.dates.find(text):
+        date_spans = self.dates.find(text)
+        has_spans = bool(spans or date_spans or "-" in text or not self._brackets.isdisjoint(text))
+        is_term = make_overlap_test(_locate_terms(self._glossary, text) if has_spans else [])
+        for begin, end in date_spans:
             first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
             inner = spans[first:last]
             is_around = all(begin <= span[0] and span[1] <= end for span in inner)

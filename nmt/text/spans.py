@@ -223,7 +223,12 @@ def skip_span(at: int, spans: Sequence[Span]) -> int:
 
 def has_letters_outside(text: str, spans: Sequence[Span]) -> bool:
     """Whether a text has letters outside of kept spans."""
-    return any(map(str.isalpha, splice(text, ((*span, "") for span in spans))))
+    end = 0
+    for first, last in spans:
+        if any(map(str.isalpha, text[end:first])):
+            return True
+        end = last
+    return any(map(str.isalpha, text[end:]))
 
 
 def keep_spans(text: str, spans: Sequence[Span], slots: Sequence[str] = SLOTS) -> SlottedText:
