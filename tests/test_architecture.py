@@ -57,7 +57,7 @@ ROOMS = {
     "analysis.comparison": {"config", "data", "errors", "inference", "model", "runs", "startup"}
     | {"analysis", "analysis.heads", "text", "viewer"},
     "analysis.corpora": {"analysis", "config", "data"},
-    "analysis.traces": {"data", "inference"},
+    "analysis.traces": {"data", "inference", "text"},
     "analysis.explaining": {"analysis", "analysis.traces", "data", "errors", "files", "inference"}
     | {"model", "text", "viewer"},
     "analysis.dashboard": {"data", "errors", "inference", "runs", "text", "viewer"}

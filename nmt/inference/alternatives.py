@@ -13,8 +13,9 @@ from nmt.inference.alignment import map_chars_to_tokens
 from nmt.inference.contract import BeamOptions, Engine
 from nmt.inference.prefixes import crosses_word, stack_prefixes
 from nmt.inference.segment_writing import write_first_letter
-from nmt.inference.segments import Segment, show_spans
+from nmt.inference.segments import Segment
 from nmt.text.case import apply_case
+from nmt.text.spans import show_spans
 from nmt.text.words import find_words
 
 CANDIDATES = 16  # next tokens that are completed to words

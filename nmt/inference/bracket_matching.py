@@ -64,4 +64,5 @@ def _compare(source: SourceBrackets, text: str) -> int:
         return 0 if source.text.startswith(text) else _NEVER
     has_fewer_words = (" " in text) < (" " in source.text) and text[-1] in ")]"
     has_more_words = (" " in text) > (" " in source.text)
-    return (source.text[0] != text[0]) + has_fewer_words + 2 * has_more_words
+    more = 1 if source.is_remark else 2  # others are mostly around one word
+    return (source.text[0] != text[0]) + has_fewer_words + more * has_more_words

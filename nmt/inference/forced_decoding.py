@@ -12,10 +12,10 @@ from nmt.errors import UserError
 from nmt.inference.batching import plan_batches
 from nmt.inference.contract import Engine
 from nmt.inference.results import Attention, PairScore, Translation
-from nmt.inference.segments import Segment, show_spans
+from nmt.inference.segments import Segment
 from nmt.text.cleaning import clean_input
 from nmt.text.shared_spans import keep_shared_spans, list_shared_spans
-from nmt.text.spans import SLOTS
+from nmt.text.spans import SLOTS, show_spans
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,11 +17,15 @@ from nmt.inference.alignment import match_characters, move_spans
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
 from nmt.inference.source_shares import SourceShares
+from nmt.inference.word_links import align_by_position
 from nmt.text.brackets import PAIRS
+from nmt.text.case import copy_quoted_capitals
 from nmt.text.marked import Mark, MarkedText, delete_characters
 from nmt.text.spans import Span, find_spans, make_overlap_test
 from nmt.text.tags import Insertions, TaggedText
-from nmt.text.words import find_words, merge_words
+from nmt.text.words import find_words
+
+_TWO_ELLIPSES = re.compile(r"(?:\.{3}|…)\s+(?:\.{3}|…)$")
 
 
 def project_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedText:
@@ -39,7 +44,7 @@ def project_marks(source: MarkedText, text: str, words: Sequence[Word]) -> Marke
     """
     if not source.marks:
         return MarkedText(text)
-    words = words or _align_by_position(source.text, text)
+    words = words or align_by_position(source.text, text)
     before = text[: words[0].begin] if words else ""
     if before.strip() and before[-1].isspace() and source.text.startswith(before):
         # The mark of an item, which is in no segment.
@@ -109,6 +114,8 @@ def project_brackets(segment: Segment, translation: Translation) -> Translation:
     projected, _ = project_tags(brackets, replace(translation, words=tuple(words)))
     # The sources stay characters of the text without brackets.
     pairs = zip(projected.words, translation.words, strict=True)
+    source = brackets.insertions.insert(brackets.text)
+    projected = replace(projected, text=copy_quoted_capitals(source, projected.text))
     return replace(projected, words=tuple(replace(new, sources=old.sources) for new, old in pairs))
 
 
@@ -283,6 +290,10 @@ class _MarkProjector:
         One word stays.
         """
         content = self._source.text[mark.begin : mark.end].strip()
+        # Of the two ellipses of "nobody... ...and", the second belongs to the next cue.
+        last_two = self._text[self._words[max(end - 2, begin)].begin : self._words[end - 1].end]
+        if _TWO_ELLIPSES.fullmatch(last_two) and not _TWO_ELLIPSES.search(content):
+            end -= 1
         while end - begin > 1 and content[-1:].isalnum() and self._is_punctuation[end - 1]:
             end -= 1
         while end - begin > 1 and content[:1].isalnum() and self._is_punctuation[begin]:
@@ -382,15 +393,3 @@ def _find_best_run(scores: NDArray[np.float64], is_taken: NDArray[np.bool_]) -> 
     end = int((sums[1:] - np.minimum.accumulate(sums[:-1])).argmax()) + 1
     begin = end - 1 - int(sums[:end][::-1].argmin())  # the last minimum: the shortest run
     return begin, end
-
-
-def _align_by_position(source: str, text: str) -> list[Word]:
-    """Return the words of a translation, aligned to the words at the same share of the source."""
-    spans, source_spans = (
-        merge_words(find_words(side), list(find_spans(side))) for side in (text, source)
-    )
-    return [
-        Word(begin, end, None, (source_spans[len(source_spans) * i // len(spans)],))
-        for i, (begin, end) in enumerate(spans)
-        if source_spans
-    ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from nmt.data.tokenizer import UNK, Tokenizer
-from nmt.text.abbreviations import MIN_COUNT, Abbreviations, Replacement
+from nmt.text.abbreviations import MIN_COUNT, Abbreviations, Replacement, mark_slots
 from nmt.text.case import LetterCase
 from nmt.text.final_marks import (
     CLAUSE_MARKS,
@@ -38,20 +38,27 @@ _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _WORD_END = rf"(?:\w|{ANY_SLOT})"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
 _CLAUSE = (
-    r" [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
+    rf"(?<={ANY_SLOT}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?={ANY_SLOT})"
+    # Of a speaker, with hyphens: -Me voy -dijo Ana-.
+    rf"| -(?=[a-zà-öø-ÿ][^-]*{_WORD_END}-[.,;:!?…])"
+    r"| [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
     rf"| [—–―](?=[¿¡«“\"]?(?:[^\W\d_]|{ANY_SLOT}))|(?<={_WORD_END})[—–―](?=\s)"
 )
 # Subtitles have two where a cue continues another one.
 _ELLIPSES = re.compile(r"(?: ?(?:…|\.{3,4})){1,2}")
 _DOTTED_COMMA = re.compile(r"(?:…|\.{3}),")
 _CHANGED = re.compile(
-    rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―](?=[.,;:!?…]))"
+    rf"(?P<clause>{_CLAUSE})|(?P<end>(?<={_WORD_END})[—–―-](?=[.,;:!?…]))"
     # Becomes a comma, with the dash of a narrator, or nothing before a mark.
     rf"|(?P<ellipsis>(?<={_WORD_END}){_ELLIPSES.pattern}(?: ?[—–―]| )?"
-    rf"(?=[¿¡]?(?:[^\W\d_{CAPITALS}]|{ANY_SLOT})))|(?P<dots>(?<={_WORD_END})(?:…|\.{{3}})(?=[,;:]))"
+    rf"(?=[¿¡]?(?:[^\W\d_{CAPITALS}]|{ANY_SLOT})))"
+    # Left out beside another mark.
+    rf"|(?P<dots>(?<={_WORD_END})(?:…|\.{{3}})(?=[,;:?!])|(?<=[?!])(?:…|\.{{3}})(?=\s))"
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
+    # A missing space, as in "No,gracias".
+    r"|(?P<glued>(?<=[^\W\d_]{2})[,;!?](?=[^\W\d_]{2}))"
     rf"|(?P<sign>[{_SIGNS}])"
     rf"|(?P<letter>\w)(?P<marks>[{_MARKS}]+)"
     # After a slot, a word would have other pieces than after a space.
@@ -165,17 +172,20 @@ class Normalizer:
 
         return is_word
 
-    def normalize(self, text: str, case: LetterCase = LetterCase.ORDINARY) -> NormalizedText:
+    def normalize(
+        self, text: str, spans: Sequence[str] = (), case: LetterCase = LetterCase.ORDINARY
+    ) -> NormalizedText:
         """Return a text with slots as it is to be encoded.
 
         Args:
             text: the text.
+            spans: the kept spans, by number of their slot.
             case: see `Abbreviations.find`.
         """
         parts: list[str] = []
         origins: list[int] = []
         done = 0
-        for begin, end, new in self._find_replacements(text, case):
+        for begin, end, new in self._find_replacements(text, case, spans):
             if begin < done or begin == end == done > 0:  # inside of, or right after, another one
                 continue
             parts += [text[done:begin], new]
@@ -185,9 +195,11 @@ class Normalizer:
             done = end
         return NormalizedText("".join([*parts, text[done:]]), (*origins, *range(done, len(text))))
 
-    def _find_replacements(self, text: str, case: LetterCase) -> list[Replacement]:
+    def _find_replacements(
+        self, text: str, case: LetterCase, spans: Sequence[str]
+    ) -> list[Replacement]:
         """Return replacements by where they begin, longer ones first; they may overlap."""
-        replacements = self.find_short_forms(text, case)
+        replacements = self.find_short_forms(mark_slots(text, spans), case)
         if self._words is not None:
             replacements += find_greetings(text, self._language)
         body, marks = split_final_marks(text)
@@ -218,6 +230,10 @@ class Normalizer:
         if match["joint"] is not None:
             neighbors = text[match.start() - 1 : match.start() + 1]
             return "" if any(map(is_unspaced_letter, neighbors)) else " "
+        if match["glued"]:
+            sides = text[match.start() - 1], text[match.end()]
+            mark = self._substitutes.get(sign, sign)
+            return mark if any(map(is_unspaced_letter, sides)) else f"{mark} "
         if match["gap"]:
             return match[0] if self._has_gaps else ""
         if match["first"]:

@@ -11,7 +11,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.placing import Placer
 from nmt.inference.results import Translation, clean_output
-from nmt.inference.segments import Segment, align_outputs, show_spans
+from nmt.inference.segments import Segment, align_outputs
 from nmt.text.case import (
     LetterCase,
     apply_case,
@@ -26,6 +26,7 @@ from nmt.text.spans import (
     is_intact,
     order_placeholders,
     restore_spans,
+    show_spans,
     space_slots,
 )
 

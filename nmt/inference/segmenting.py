@@ -20,7 +20,14 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.markup_projection import needs_alignment
 from nmt.inference.normalization import NormalizedText, Normalizer
-from nmt.inference.segments import Segment, SegmentedText, link_parts, list_remarks, read_remarks
+from nmt.inference.segments import (
+    Segment,
+    SegmentedText,
+    continues_other,
+    link_parts,
+    list_remarks,
+    read_remarks,
+)
 from nmt.inference.sentence_reading import ReadSentence, SentenceReader
 from nmt.text.brackets import split_marks
 from nmt.text.case import LetterCase
@@ -52,17 +59,14 @@ _MARKS = (
 )
 _CUTS = (
     *(
-        re.compile(
-            rf"(?:[{re.escape(spaced)}][{CLOSING}]*(?=\s)"
-            rf"|[{anywhere}]+[{CLOSING}]*)\s*"
-        )
+        re.compile(rf"(?:[{re.escape(spaced)}][{CLOSING}]*(?=\s)|[{anywhere}]+[{CLOSING}]*)\s*")
         for spaced, anywhere in _MARKS
     ),
     re.compile(r"\s+"),
 )
 # Of a list or a column; E, I, O, U and Y are words.
 _LETTER = re.compile("[A-DF-HJ-NP-TV-XZ]", re.IGNORECASE)
-_SPEAKER = re.compile(rf"{_LETTER.pattern}\s?:")
+_SPEAKER = re.compile(rf"{_LETTER.pattern}\.?\s?:")
 _FindSpans = Callable[[str], list[Span]]
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
@@ -245,7 +249,7 @@ class Segmenter:
             read = self._reader.read(cleaned)
             if _LETTER.fullmatch(cleaned) or (not whole and _SPEAKER.fullmatch(content)):
                 read = read._replace(is_copied=True)
-            normalized = self._normalizer.normalize(read.slotted.text, read.case)
+            normalized = self._normalizer.normalize(*read.slotted[:2], read.case)
             preceding = add_context("", previous)
             sentences.append(_Sentence(read, normalized, tag, space + before, preceding))
             if self.context and whole:
@@ -276,7 +280,6 @@ class Segmenter:
             [ids] = self._tokenizer.encode([sentence.tag + sentence.normalized.text])
         is_too_long = len(ids) > self.max_tokens
         if read.is_copied or not (is_too_long or read.lacks_slots):
-            before = self._count_before(sentence)
             return [
                 Segment(
                     ids,
@@ -284,10 +287,11 @@ class Segmenter:
                     sentence.space,
                     read.case,
                     read.is_copied,
-                    before,
+                    self._count_before(sentence),
                     normalized=sentence.normalized,
                     brackets=read.brackets,
                     dates=self._reader.dates,
+                    begins_lower=continues_other(sentence.space, self.target_language),
                     remarks=list_remarks(read.slotted, read.case),
                 )
             ]
@@ -303,8 +307,8 @@ class Segmenter:
             )
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
-        keeps_terms = read.case is not LetterCase.ORDINARY
-        find = partial(self._reader.find_spans, keeps_terms=keeps_terms)
+        is_ordinary = read.case is LetterCase.ORDINARY
+        find = partial(self._reader.find_spans, keeps_terms=not is_ordinary)
         parts = self._parts(text, given, self.max_tokens - len(tag), find)
         segments = [
             Segment(
@@ -313,7 +317,7 @@ class Segmenter:
                 space,
                 read.case,
                 is_copied,
-                normalized=self._normalizer.normalize(slotted.text, read.case),
+                normalized=self._normalizer.normalize(*slotted[:2], read.case),
                 dates=self._reader.dates,
                 remarks=list_remarks(slotted, read.case),
             )
@@ -386,8 +390,8 @@ class Segmenter:
 
     def _encode(self, text: str, spans: Sequence[Span]) -> np.ndarray:
         """Return the ids of a text with slots in place of its kept spans."""
-        with_slots = keep_spans(text, spans, self._slots).text
-        return self._tokenizer.encode([self._normalizer.normalize(with_slots).text])[0]
+        slotted = keep_spans(text, spans, self._slots)
+        return self._tokenizer.encode([self._normalizer.normalize(*slotted[:2]).text])[0]
 
 
 def _add_tags(segment: Segment, source: TaggedText) -> Segment:

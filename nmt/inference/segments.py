@@ -20,11 +20,11 @@ from nmt.inference.results import Translation
 from nmt.text.brackets import find_bracketed, remove_brackets
 from nmt.text.case import LetterCase
 from nmt.text.dates import NO_DATES, DateWriter
-from nmt.text.final_marks import ALL_STOPS, find_commas, localize_marks
+from nmt.text.final_marks import ALL_STOPS, ELLIPSIS, find_commas, localize_marks
 from nmt.text.marked import MarkedText, splice
 from nmt.text.scripts import CAPITALS, UNKNOWN_LANGUAGE, has_capital_nouns
 from nmt.text.sentences import CLOSING
-from nmt.text.spans import SLOTS, SlottedText, Span
+from nmt.text.spans import SLOTS, SlottedText, Span, show_spans
 from nmt.text.tags import NO_TAGS, TaggedText, remove_tags
 from nmt.text.terms import NO_TERMS, Glossary
 
@@ -365,9 +365,9 @@ def may_lower(language: str) -> bool:
     return language != UNKNOWN_LANGUAGE and not has_capital_nouns(language)
 
 
-def show_spans(text: str, spans: Sequence[str]) -> str:
-    """Return a text or a piece with kept spans in place of their slots, for display."""
-    return text.translate({ord(slot): span for slot, span in zip(SLOTS, spans, strict=False)})
+def continues_other(space: str, language: str) -> bool:
+    """Whether a sentence after white space and marks continues the one before: "...y luego"."""
+    return may_lower(language) and space.rstrip().endswith(("...", ELLIPSIS))
 
 
 def copy_segment(segment: Segment, language: str = UNKNOWN_LANGUAGE) -> Translation:

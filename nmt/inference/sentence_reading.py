@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from operator import itemgetter
 from typing import NamedTuple
@@ -13,11 +13,12 @@ from unicodedata import category
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.normalization import Normalizer
+from nmt.text.abbreviations import MIN_COUNT
 from nmt.text.brackets import PAIRS, find_remarks, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
-from nmt.text.measures import add_units, cut_words
+from nmt.text.measures import add_units, cut_words, join_ranges
 from nmt.text.names import is_word_of
 from nmt.text.options import find_options
 from nmt.text.scripts import (
@@ -31,6 +32,7 @@ from nmt.text.spans import (
     SLOTS,
     SlottedText,
     Span,
+    cut_spans,
     find_spans,
     has_letters_outside,
     keep_spans,
@@ -47,11 +49,15 @@ _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
 _SPACES = str.maketrans("([", "  ")
 _MAX_BEFORE = 6  # characters before a symbol that are searched for an abbreviation
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
-_LAST_LETTER = re.compile(r"(?<!\w)[^\W\d_]$")  # before a bracket: the mark of an item, as b)
-_RANGE = re.compile(r"\s[—–x×-]\s")  # between numbers
+# Before a bracket: the mark of an item, as b) and iii).
+_LAST_LETTER = re.compile(r"(?<!\w)(?:[^\W\d_]|[ivx]{2,4}|[IVX]{2,4})$")
+_NOTE = re.compile("[¹²³⁰⁴-⁹]+$")  # the number of a footnote
 _INSIDE_SIGNS = ("", " ", "...", "…")  # between symbols that are one, such as [...]
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
+_ACRONYM = re.compile(
+    r"([A-Z]{2,4}|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?:?"
+)  # by itself, or before a colon
 
 
 class ReadSentence(NamedTuple):
@@ -126,7 +132,7 @@ class SentenceReader:
             takes_brackets: see `SentenceReader`; False: none are taken out.
         """
         if takes_brackets and (brackets := self._read_brackets(text)).tags:
-            read = self._read(brackets.text)
+            read = self._read(brackets.text, brackets.insertions.places)
             if not read.is_copied:
                 return read._replace(brackets=brackets)
         return self._read(text)
@@ -162,7 +168,11 @@ class SentenceReader:
             if begin + 1 not in names or names[begin + 1].isupper()
         ]
 
-    def _read(self, text: str) -> ReadSentence:
+    def _read(self, text: str, cuts: Collection[int] = ()) -> ReadSentence:
+        acronym = _find_acronym(text, self._words) if self._keeps_names else None
+        if acronym and not (self._glossary.find(text) or self._normalizer.find_short_forms(text)):
+            slotted = self.insert_slots(text, [acronym])
+            return ReadSentence(text, text, slotted, LetterCase.ORDINARY, is_copied=True)
         given, spans = text, self._find_kept(text)
         masked = keep_spans(text, spans, [_MASK] * len(spans))
         acronyms = self._normalizer.find_acronyms(masked.text)
@@ -181,6 +191,8 @@ class SentenceReader:
             is_ordinary = case is LetterCase.ORDINARY
             text = self._words.correct(text, protected, accents_only=not is_ordinary)
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
+        if len(text) == len(given):
+            spans = list(cut_spans(text, spans, cuts))
         if case is LetterCase.ORDINARY or len(text) != len(given):
             given = text
         slotted = self.insert_slots(text, spans, given)
@@ -244,7 +256,7 @@ class SentenceReader:
         if self._words is not None:
             spans = list(cut_words(text, spans, is_read))
         spans = sorted([*spans, *find_options(text, spans, is_read)])
-        kept = [*_join_ranges(text, add_units(text, spans, is_read)), *dates]
+        kept = [*join_ranges(text, add_units(text, spans, is_read)), *dates]
         remarks = self._find_remarks(text)
         is_inside = make_overlap_test(remarks)
         return sorted([*remarks, *(span for span in kept if not is_inside(*span))])
@@ -262,7 +274,11 @@ class SentenceReader:
         unencodable: list[Span] = []
         for begin, end in find_words(text):
             word = text[begin:end]
-            if signs.isdisjoint(word) or overlaps(begin, end) or not self._may_copy(word, signs):
+            if signs.isdisjoint(word) or overlaps(begin, end):
+                continue
+            if not self._may_copy(word, signs):
+                if note := _NOTE.search(word):
+                    unencodable.append((begin + note.start(), end))
                 continue
             if not word[0].isalnum():
                 extended = _add_capitals(text, begin, end)
@@ -346,20 +362,12 @@ def _locate_terms(glossary: Glossary, text: str) -> list[Span]:
     return [(match.begin, match.end) for match in glossary.find(text)]
 
 
-def _join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:
-    """Return the spans; two numbers with only a dash or x between them, as 9 – 12, are one."""
-    joined: list[Span] = []
-    for begin, end in spans:
-        last = joined[-1] if joined else (0, 0)
-        numbers = text[slice(*last)], text[begin:end]
-        if _RANGE.fullmatch(text, last[1], begin) and all(map(_has_digit, numbers)):
-            begin = joined.pop()[0]
-        joined.append((begin, end))
-    return joined
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdecimal, text))
+def _find_acronym(text: str, words: SourceWords | None) -> Span | None:
+    """Return the characters of an unknown acronym that is all of a text: PDF, IMC:, L-V."""
+    match = _ACRONYM.fullmatch(text)
+    if match is None or words is None or words.counts.get(match[1].lower(), 0) >= MIN_COUNT:
+        return None
+    return match.span(1)
 
 
 def _add_capitals(text: str, begin: int, end: int) -> Span:

@@ -309,3 +309,15 @@ def _match_segment(segment: Segment, text: str, begin: int) -> list[int]:
         # A tag that begins the text is not a part of the segment, or cleaning removed characters.
         matched = match_characters(full_text, text[begin : end + _TAG])
     return [at + begin if at >= 0 else -1 for at in matched]
+
+
+def align_by_position(source: str, text: str) -> list[Word]:
+    """Return the words of a translation, aligned to the words at the same share of the source."""
+    spans, source_spans = (
+        merge_words(find_words(side), list(find_spans(side))) for side in (text, source)
+    )
+    return [
+        Word(begin, end, None, (source_spans[len(source_spans) * i // len(spans)],))
+        for i, (begin, end) in enumerate(spans)
+        if source_spans
+    ]

@@ -261,8 +261,7 @@ class RunFolder:
             )
         if not best_step:
             warnings.warn(
-                f"{self.path} has no evaluation yet: these are the weights after "
-                f"{state['step']:,} updates",
+                f"{self.path} has no evaluation yet: these are the weights of its last checkpoint",
                 stacklevel=2,
             )
         return checkpoints.read_start() | arrays, checkpoints.folder

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +18,13 @@ from nmt.text.source_words import SourceWords
 from nmt.text.spans import ANY_SLOT, SLOTS, Span
 
 _FILE = Path(__file__).with_name("abbreviations.tsv")
+NAME_SLOT, NUMERAL_SLOT = "\ue008\ue009"  # stand for slots of names and of Roman numerals
 MIN_COUNT = 10  # occurrences of words that are read; rarer ones are seldom translated well
 _RATIO = 5  # times as frequent as the abbreviation are its words, at least
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(PLAIN_WORD)
+_BEGINS_NAME = re.compile("[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]")
+_NUMERAL = re.compile("[IVXLC]+(?:[-–][IVXLC]+)?")
 _FIRST_LETTERS = re.compile(rf"(?<![\w.]){_LETTERS.pattern}")
 _NUMBER = rf"(?:\d|{ANY_SLOT})"  # its beginning or end
 # a las 8 h, a la 1 h
@@ -31,11 +34,11 @@ _AFTER_UNIT = rf"(?![/^)'’-]|{ANY_SLOT}|\.\s+[a-zà-ÿ])"
 # Condition -> expressions before and after an abbreviation. "none" ignores letter case.
 _CONDITIONS = {
     "none": ("(?i:", ")"),
-    "before a name": (r"(?<![A-Z]\.\s)", r"(?=\s?[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])"),
+    "before a name": (r"(?<![A-Z]\.\s)", rf"(?=\s?(?:[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]|{NAME_SLOT}))"),
     "before a number": ("", rf"(?=\s?{_NUMBER})"),
     "after a number": (rf"(?!{_AFTER_CLOCK_TIME})(?<={_NUMBER}\s)", _AFTER_UNIT),
     "after a clock time": (_AFTER_CLOCK_TIME, _AFTER_UNIT),
-    "before a Roman numeral": ("", r"(?=\s?[IVXLC]+\b)"),
+    "before a Roman numeral": ("", rf"(?=\s?(?:[IVXLC]+\b|{NUMERAL_SLOT}))"),
     # As in messages, without a sign beside it, as Q&A has.
     "in lower case": ("(?<![&/'’-])", r"(?![&/]|[.'’-]\w)"),
 }
@@ -105,7 +108,9 @@ class Abbreviations:
                 words = words[0].upper() + words[1:]
             if text[end - 1] == "." and text.startswith(".", end):  # its dot is one of "..."
                 end -= 1
-            elif end < len(text) and (text[end].isalnum() or text[end] in SLOTS):
+            elif end < len(text) and (
+                text[end].isalnum() or text[end] in (*SLOTS, NAME_SLOT, NUMERAL_SLOT)
+            ):
                 words += " "
             elif end == len(text) and begin > 0 and text[end - 1] == "." != words[-1]:
                 words += "."
@@ -134,6 +139,17 @@ class Abbreviations:
                     break
 
 
+def mark_slots(text: str, spans: Sequence[str]) -> str:
+    """Return a text in which other characters replace the slots of names and Roman numerals."""
+    kinds = {}
+    for slot, span in zip(SLOTS, spans, strict=False):
+        if _BEGINS_NAME.match(span):
+            kinds[ord(slot)] = NAME_SLOT
+        elif _NUMERAL.fullmatch(span):
+            kinds[ord(slot)] = NUMERAL_SLOT
+    return text.translate(kinds)
+
+
 @cache
 def _read_table() -> tuple[Abbreviation, ...]:
     with _FILE.open(encoding="utf-8", newline="") as file:
@@ -157,7 +173,7 @@ def _choose_words(entry: Abbreviation, words: SourceWords) -> str | None:
     How often they have one with single letters is not known: the p of "p." is also that of "p.m.".
     """
     parts = _LETTERS.findall(entry.short)
-    has_single = any(len(part) == 1 for part in parts)
+    has_single = any(len(part) == 1 for part in parts) or entry.short == "No."  # also a word
     count = 0 if has_single else min(words.counts.get(part.lower(), 0) for part in parts)
     min_count = max(MIN_COUNT, _RATIO * count)
     for choice in entry.words.split("|"):

@@ -42,7 +42,9 @@ _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
 _LIST_MARKER = re.compile(
     rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)|[ivx]{{2,4}}\)){_TAGS}\s+(?=\S)"
     # Not an initial, nor a letter of an abbreviation, which no capital follows.
-    rf"|{_TAGS}[a-z]\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}])"
+    rf"|{_TAGS}(?:[a-z]|[ivx]{{2,4}})\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}])"
+    # Of a heading in capitals; an initial there is copied, too.
+    rf"|{_TAGS}[A-Z]\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}]{{3}})"
     # The bullet of a list in a PDF may touch its text.
     rf"|[•‣⁃](?=[¿¡«“\"(]*[^\W_])"
     # A dash before a single consonant is that of an option: -v.
@@ -50,7 +52,7 @@ _LIST_MARKER = re.compile(
 )
 # ... and of any sentence.
 _ANY_MARKER = re.compile(
-    rf"{_TAGS}(?:(?:[0-9]{{1,3}}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{{1,3}}|[A-Za-z])\)){_TAGS}\s+(?=\S)"
+    rf"{_TAGS}(?:(?:[0-9]{{1,3}}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{{1,3}}|[A-Za-z]|[ivx]{{2,4}}|[IVX]{{2,4}})\)){_TAGS}\s+(?=\S)"
     r"|(?:\.{3}|…) ?(?=[¿¡]?[^\W\d_])"  # of a sentence that continues another one
     rf"|[-–—](?=[¿¡«“\"(]*[{CAPITALS}]|[¿¡])|[-–—] (?=[¿¡{CAPITALS}])"
 )
@@ -83,7 +85,8 @@ def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
     inside = sentence[len(opening) : stop - len(closing)]
     if (0, stop) in find_spans(sentence) or not clean_text(inside):  # such as *|NAME|*
         return before, sentence, ""
-    if inside.rstrip().endswith((".", "!", "?", "…")):
+    is_remark = opening in _REMARK_SIGNS and final == "."
+    if is_remark or inside.rstrip().endswith((".", "!", "?", "…")):
         closing += final
     else:
         inside += final

@@ -23,6 +23,8 @@ _MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
+# The first letter of a quotation.
+_QUOTED = re.compile(r"[«“„]\s?[¿¡]?[^\W\d_]|(?<![\w.!?…])\"[¿¡]?[^\W\d_]")
 # A word among capitals, and a Roman numeral after it. Those that may be words, such as "vi" (I saw)
 # and the letters of one, are numerals after a name and at the end of a phrase.
 _NUMBERED = re.compile(
@@ -136,6 +138,22 @@ def copy_first_capital(source: str, translation: str) -> str:
     if len(capital) > 1:  # of ŉ, for example
         return translation
     return translation[:begin] + capital + translation[begin + 1 :]
+
+
+def copy_quoted_capitals(source: str, translation: str) -> str:
+    """Return a translation whose quotations begin with a capital where those of its source do.
+
+    If one of them has more quotations, it stays as it is.
+    """
+    quoted, translated = (list(_QUOTED.finditer(text)) for text in (source, translation))
+    if len(quoted) != len(translated):
+        return translation
+    changes = (
+        (new.end() - 1, new.end(), new[0][-1].title())
+        for old, new in zip(quoted, translated, strict=True)
+        if old[0][-1].isupper() and new[0][-1].islower()
+    )
+    return splice(translation, changes)
 
 
 def lower_first_capital(source: str, translation: str, is_common: Callable[[str], bool]) -> str:

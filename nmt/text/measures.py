@@ -10,6 +10,16 @@ from nmt.text.spans import Span
 # Also a range, a time or a fraction.
 _NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=\d))*")
 _UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|am|pm|AM|PM)(?![\w@'’/-]|\.\w)")  # after a number
+# Of a laboratory, such as mmol/L; the letter of a room, as in 101-B; a direction, after an angle.
+_OTHER_UNITS = re.compile(
+    r"(?:\s?(?:[kmnpµμ]?g|[mnpµμ]?mol|mEq|[mµμ]?(?:UI|IU|U))/m?[lL]|-[A-Z]"
+    r"|(?<=['′’\"″”])\s?[NSEOW])(?![\w'’/-]|\.\w)"
+)
+_ANGLE = re.compile("\\d+[°º] ?\\d+['′’].*")
+_CODE = re.compile(r"[A-Z0-9]+\d")
+_PRIME = re.compile(r"['′](?![\w'])")
+_OPENING_QUOTE = re.compile(r"(?<!\w)'\w")
+_RANGE = re.compile(r"\s[—–x×+=÷±-]\s")  # between numbers, also of a formula
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
 _TOUCHING_WORD = re.compile(r"(\d+)[^\W\d_]{4,}")  # 3hijos; shorter ones are endings: 2nda
 _WORD_BEFORE = re.compile(r"([a-z]{2,5})-\d[\d.,:/–-]*s?")  # type-2, mid-1990s
@@ -33,11 +43,39 @@ def add_units(
     for begin, end in spans:
         if _NUMBER.fullmatch(text, begin, end):
             unit = _UNIT.match(text, end)
-            if unit and not is_read(*unit.span(1)):
+            if other := _OTHER_UNITS.match(text, end) or _find_prime(text, begin, end):
+                end = other.end()
+            elif unit and not is_read(*unit.span(1)):
                 end = unit.end()
+        elif _ANGLE.fullmatch(text, begin, end) or (
+            text.startswith("-", end) and _CODE.fullmatch(text, begin, end)
+        ):
+            other = _OTHER_UNITS.match(text, end)
+            end = other.end() if other else end
         if _MEASURE.fullmatch(text, begin, end) and _ABBREVIATING_DOT.match(text, end):
             end += 1
         yield begin, end
+
+
+def _find_prime(text: str, begin: int, end: int) -> re.Match[str] | None:
+    """Return the prime of the minutes or feet after a number; None: it closes a quotation."""
+    return None if _OPENING_QUOTE.search(text, 0, begin) else _PRIME.match(text, end)
+
+
+def join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:
+    """Return the spans; numbers with only a dash or a sign between them, as 9 – 12, are one."""
+    joined: list[Span] = []
+    for begin, end in spans:
+        last = joined[-1] if joined else (0, 0)
+        numbers = text[slice(*last)], text[begin:end]
+        if _RANGE.fullmatch(text, last[1], begin) and all(map(_has_digit, numbers)):
+            begin = joined.pop()[0]
+        joined.append((begin, end))
+    return joined
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdecimal, text))
 
 
 def cut_words(

@@ -32,6 +32,9 @@ _SEPARATOR = re.compile(
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
     r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
+    # PRIMERA.- El precio; not 1.- of an item, and not EE.UU.- of a report.
+    rf"|(?<=[\w)])(?<!^\d)(?<!^\d\d)(?<!^[a-zA-Z])(?<!\.[A-Z])(?<!UU)\.[-–—]\s+"
+    rf"(?=[¿¡«“\"]*[{CAPITALS}])"
 )
 _CAPITALIZED = rf"[{CAPITALS}][^\W\d_{CAPITALS}]{{2,}}"
 _LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida
@@ -75,7 +78,7 @@ _LABEL = re.compile(
     rf"(?=[¿¡«“\"(\[]*[{CAPITALS}])"
     r"|\[?\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? \d{1,2}:\d{2}(?::\d{2})?(?:\]| -) )"
 )
-_ITEM = re.compile(r"(?:[IVX]{1,4}|[A-Za-z]|P\.\s?[DS])\.\s+")  # the mark of an item, or P.S.
+_ITEM = re.compile(r"(?:[IVX]{1,4}|[ivx]{2,4}|[A-Za-z]|P\.\s?[DS])\.\s+")  # of a list, or P.S.
 _WORD = re.compile(r"[^\W\d_]+")
 _QUOTES = "\"'“«‘„("
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
@@ -362,6 +365,8 @@ def _continues(before: str, after: str, language: str) -> bool:
         return True
     if first in "¿¡" and after[1:2].islower() and _ELLIPSIS.search(before):  # Pero... ¿por qué?
         return True
+    if first in "([" and (after[1:2].islower() or after[1:2].isdecimal()):  # a. m. (hora local)
+        return bool(_INITIALS.search(before)) or dotted in _BEFORE_WORDS or dotted == "al"
     if first.islower():
         return bool(
             _ELLIPSIS.search(before)

@@ -41,7 +41,8 @@ WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
 MIN_MODELED = 1000  # words; with fewer, others cannot be judged
 # A word of a script with letter case; in others, names cannot be told.
-CASED_WORD = rf"[^\W\d_{CASELESS_LETTERS}]+(?:['’-][^\W\d_{CASELESS_LETTERS}]+)*"
+_NO_LETTERS = rf"\W\d_{CASELESS_LETTERS}¹²³⁰⁴-⁹"  # Python counts superscripts as letters
+CASED_WORD = rf"[^{_NO_LETTERS}]+(?:['’-][^{_NO_LETTERS}]+)*"
 _WORD = re.compile(CASED_WORD)
 _WORD_OR_INITIALS = re.compile(rf"(?:[{CAPITALS}]\.\s?)+[{CAPITALS}]\.|{CASED_WORD}")  # S. L.
 _NAME_ENDING = re.compile(rf"['’][^\W\d_{CAPITALS}]+$")  # Ankara'daki
@@ -53,6 +54,9 @@ _MAX_MARKS = 64  # characters that are read before a word: all, in a long line, 
 # Not after an initial, such as the R. of J. R. R. Tolkien.
 _BEGINS_SENTENCE = re.compile(rf"(?:^|(?<![{CAPITALS}])\.|[!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _INITIALS = re.compile(rf"(?<!\w)(?:[{CAPITALS}]\.\s?){{1,5}}$")  # before a name
+_INITIALED = re.compile(
+    rf"(?<![\w.])(?:[{CAPITALS}]\.\s?){{1,5}}([{CAPITALS}][^\W\d_{CAPITALS}]{{2,}})"
+)
 # A word without a capital, other than an article or a possessive: la Rosa, mi Luz, Buena Flor.
 _NOT_BEFORE_NAME = (
     "el la los las del al un una the an le les du des une il lo os as um uma my your his her our "
@@ -67,10 +71,13 @@ _BEFORE_NAME = (
 _MAY_PRECEDE_NAME = re.compile(
     rf"(?<!\w)(?:(?!(?:{'|'.join(_NOT_BEFORE_NAME.split())})\s)[^\W\d_{CAPITALS}]+|{_BEFORE_NAME}),?\s$"
 )
-_ABBREVIATES = re.compile(rf"\.\s+[^\W_{CAPITALS}]")  # the dot of an abbreviation
-# Roman, after a word; not the initial of a name.
+_ABBREVIATES = re.compile(rf"\.\s+(?:[^\W_{CAPITALS}]|[IVXLC]+\b)")  # the dot of an abbreviation
+# A Roman numeral or another capital by itself, after a word; not the initial of a name.
 _NUMERAL = re.compile(
-    rf"(?<=[^\W\d_{CAPITALS}] )(?:(?:[IVX]{{2,}}|[VX])(?!\w|\.\s*\w)|I(?=[.,:;)]?(?:\s|$)))"
+    rf"(?:(?<=[^\W\d_{CAPITALS}] )|(?<=[a-z]\. )(?=[IVX]{{2}}))"
+    r"(?:[IVX]{2,}(?:[-–][IVX]{1,5})?(?!\w|\.\s*\w)"
+    rf"|(?:[B-DF-HJ-NP-TV-XZ]|[AEOUY](?!\s[{CAPITALS}]))(?![\w'’]|\.\s*\w)"
+    r"|I(?=[.,:;)]?(?:\s|$)))"
 )
 _ADJECTIVE = re.compile("(?:ian|ish|ese|ean)$")  # of a country, in English
 _MEASURES = re.compile(r"\d[^\w\s]*\s?$")  # before the name of a unit
@@ -219,6 +226,11 @@ class SourceWords:
             if continues_name:  # first and family name
                 begin = names.pop()[0]
             names.append((begin, end))
+        is_kept = make_overlap_test([*spans, *names])
+        for match in _INITIALED.finditer(text):  # also before a family name that a model knows
+            is_rare = self.counts.get(match[1].lower(), 0) < _LEARNED_LISTED
+            if is_rare and not is_kept(*match.span()):
+                names.append(match.span())
         overlaps = make_overlap_test([*spans, *names])
         numerals = (
             match.span()
@@ -371,5 +383,5 @@ def _may_be_abbreviation(text: str, begin: int, end: int) -> bool:
     """Whether an unknown word may be an abbreviation, such as pág. or the min of "10 min"."""
     if _ABBREVIATES.match(text, end):
         return True
-    before = text[max(0, begin - 2) : begin]
+    before = text[max(0, begin - 3) : begin]
     return end - begin <= _LONGEST_UNIT and bool(_MEASURES.search(before))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -65,11 +65,11 @@ _DOMAIN = (
 _SQUARED = "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
 _RATE = (
     f"(?:[km\u00b5\u03bc]?g|m?mol|kcal|kJ)/(?:{_SQUARED}|(?:kg|[cdm]?l|[cdm]L|min|kWh)\\b)"
-    f"|(?:k?m|[cdm]?[lL]|kWh?|[KkMGT][Bb])/(?:{_SQUARED}|(?:min|h|s)\\b)"
+    f"|(?:[kcm]?m|[cdm]?[lL]|kWh?|[KkMGT][Bb])/(?:{_SQUARED}|s²|(?:min|h|s)\\b)"
 )
 _UNIT = (
     f"{_SQUARED}|l/100 ?km\\b|{_RATE}"
-    "|(?:km|cm|mm|[\u00b5\u03bc][mg]|nm|kg|mg|ml|kWh|kW|kcal|kJ|[hkM]Pa|mmHg|mAh|m[AV]|kV|[GMk]?Hz"
+    "|(?:km|cm|mm|KM|CM|MM|KG|ML|[\u00b5\u03bc][mg]|nm|kg|mg|ml|kWh|kW|kcal|kJ|[hkM]Pa|mmHg|mAh|m[AV]|kV|[GMk]?Hz"
     "|[KkMGT]B|[kMG]bps|px|ppm|dB|rpm)\\b"
 )
 # A placeholder with a name: %(n)s, %<n>d, %{n}. After a number and a space, it belongs to the
@@ -125,10 +125,12 @@ PATTERNS = {
     "identifier": r"__[A-Z][A-Z0-9_]*__|[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"
     r"|[A-Za-z][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*){0,4}\(\)"
     r"|[A-Za-z][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)+",
-    "tag": rf"[#@][{_LATIN}][{_LATIN}0-9]*",
+    "tag": rf"@[{_LATIN}][{_LATIN}0-9]*(?:\.[a-z0-9_]+)*|#[{_LATIN}][{_LATIN}0-9]*",
     "emoji": f"{_EMOJI_SEQUENCE}(?: ?{_EMOJI_SEQUENCE})*|[0-9#*]\ufe0f?\u20e3"
     r"|[:;]'?-?(?:[()]|[DPp]\b)|<3\b",
-    "number": r"\+[0-9]{1,3}(?:[ -]?(?:\([0-9]{2,4}\)|[0-9]{2,4})){2,5}\b"
+    # Degrees, minutes and seconds, as of coordinates.
+    "number": "[0-9]{1,3}[°º] ?[0-9]{1,2}['′’](?: ?[0-9]{1,2}(?:[.,][0-9]{1,4})?(?:[\"″”]|''))?"
+    r"|\+[0-9]{1,3}(?:[ -]?(?:\([0-9]{2,4}\)|[0-9]{2,4})){2,5}\b"
     rf"|(?:[A-Za-z]{{1,5}}-|[+−±~-]?(?:[A-Z]{{0,3}}[$€£¥] ?)?[+−-]?)"
     rf"(?:(?:[A-Z]{{2}}[0-9]{{2}}|[0-9]{{2,4}})(?: [0-9]{{2,4}}){{2,7}}\b"  # telephone, account
     rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[0-9]{{7,8}}-[A-Z]\b"
@@ -139,7 +141,8 @@ PATTERNS = {
     rf"| ?(?:[€£]/(?:kg|km|m²|m2|h|l)\b|[‰€£]|[°º](?:[CFK]\b)?|{_UNIT})|[$¥]"
     rf"| ?(?:[ap]\. ?m\.|[AP]\. ?M\.|[AP]M\b))?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
-    "bracket": r"[A-Za-z]?\([A-Za-z]\)|\([0-9]{1,4}\)|\[(?:[0-9]{1,4}|[xX])\]"
+    "bracket": r"[A-Za-z]?\([A-Za-z]\)|\((?:[ivx]{2,4}|[IVX]{2,4}|[0-9]{1,4})\)"
+    r"|\[(?:[0-9]{1,4}|[xX])\]"
     r"|\[(?:[0-9]+|\*),(?:[0-9]+|\*)\]",  # and a choice by number
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",
@@ -163,7 +166,7 @@ MONTH = (
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u20e3\u2190-\u2bff"
     rf"\ue000-\uf8ff\U0001f000-\U0001faff]"
-    rf"|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|localhost|\([A-Za-z]?\)|[=~*-]{{3}}|--[a-z]|\*\|"
+    rf"|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|localhost|\([A-Za-z]{{0,4}}\)|[=~*-]{{3}}|--[a-z]|\*\|"
 )
 
 
@@ -195,6 +198,24 @@ def make_overlap_test(spans: Sequence[Span]) -> Callable[[int, int], bool]:
         return at < len(ordered) and ordered[at][0] < end
 
     return overlaps
+
+
+def cut_spans(text: str, spans: Iterable[Span], cuts: Collection[int]) -> Iterator[Span]:
+    """Yield spans, without those white spaces at which they are cut.
+
+    Args:
+        text: the text.
+        spans: characters [begin, end).
+        cuts: indices at which something was taken out of the text, such as the bracket of "Lugo
+            (Galicia)": these names are not one.
+    """
+    for begin, end in spans:
+        cut = next((at for at in cuts if begin < at < end), None)
+        if cut is None:
+            yield begin, end
+        else:
+            yield begin, begin + len(text[begin:cut].rstrip())
+            yield end - len(text[cut:end].lstrip()), end
 
 
 def find_spans(text: str) -> Iterator[Span]:
@@ -244,6 +265,11 @@ def keep_spans(text: str, spans: Sequence[Span], slots: Sequence[str] = SLOTS) -
     return SlottedText(with_slots, tuple(text[begin:end] for (begin, end), _ in kept))
 
 
+def show_spans(text: str, spans: Sequence[str]) -> str:
+    """Return a text or a piece with kept spans in place of their slots, for display."""
+    return text.translate({ord(slot): span for slot, span in zip(SLOTS, spans, strict=False)})
+
+
 def is_intact(text: str, count: int) -> bool:
     """Whether a translation has each of the first ``count`` slots once, and no other slot."""
     slots = _SLOT.findall(text)
@@ -269,10 +295,13 @@ def space_slots(source: str, text: str, values: Sequence[str]) -> str:
         before, _, after = text.partition(slot)
         follows_word = is_spaced_alnum(source_before[-1:])
         precedes_word = is_spaced_alnum(source_after[:1])
-        is_tag = bool(_TAG.match(value))
+        # Signs, as of *Nota and &Archivo, and numbers of footnotes touch words as tags do.
+        is_sign = not any(each.isalpha() or each.isdecimal() for each in value)
+        is_tag = is_sign or bool(_TAG.match(value))
         joins_left = is_tag or value[0] == "/" or _have_equal(_LAST_WORD, source_before, before)
         joins_right = is_tag or value[-1] == "/" or _have_equal(_FIRST_WORD, source_after, after)
-        if follows_word and precedes_word:  # as in brothers/sisters
+        follows_slot = bool(_SLOT.match(source_before[-1:]) and _SLOT.search(before.rstrip()[-1:]))
+        if (follows_word or follows_slot) and precedes_word:  # brothers/sisters, 5 €/mes
             before, after = before.rstrip(), after.lstrip()
         if is_spaced_alnum(before[-1:]) and not follows_word:
             before += " "

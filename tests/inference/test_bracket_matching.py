@@ -34,6 +34,18 @@ def test_a_remark_may_be_one_word() -> None:
     assert match_brackets([], ["(sister)"]) == [None]
 
 
+def test_a_remark_may_have_more_words_in_the_translation() -> None:
+    sources = [SourceBrackets("(Holanda)", 0, True), SourceBrackets("(mi hermana)", 1, True)]
+    assert match_brackets(sources, ["(the Netherlands)", "(my"]) == [0, 1]
+    assert match_brackets(sources[:1], ["(the Netherlands)"]) == [0]
+
+
+def test_no_remark_is_left_out() -> None:
+    """A text in brackets that differs much is none of the source, rather than the next remark."""
+    peru = SourceBrackets("[Perú]", 3, True)
+    assert match_brackets([peru, FIRST], ["(in Peru)"]) == [None]
+
+
 def test_of_many_brackets_the_first_ones_match() -> None:
     begin = time.monotonic()
     slots = match_brackets([FIRST] * 10_000, ["(my sister)"] * 10_000)

@@ -858,3 +858,86 @@ def test_an_error_of_an_alignment_is_raised(tokenizer: Tokenizer) -> None:
     for request in (SearchRequest(), SearchRequest(words=True)):
         with pytest.raises(UserError, match="too many tokens"):
             translator.run(["tengo 12."], request)
+
+
+def test_a_prefix_may_have_brackets_inside_of_a_remark(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer)
+    [segment] = translator.segmenter.segment("Ana (mi hermana) y (la ana).").segments
+    begun = translator.pipeline.begin_with(segment, "Ana (my sis (x)) an")
+    assert show_spans(begun.prefix.full_text, begun.target_spans) == "Ana (my sis (x)) an"
+
+
+def test_a_bracket_ends_the_word_before_it(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer)
+    [segment] = translator.segmenter.segment("Ana (no) y yo.").segments
+    assert segment.brackets.tags
+    assert translator.pipeline.begin_with(segment, "Ana (").prefix.ends_word
+    [segment] = translator.segmenter.segment(REMARK).segments
+    begun = translator.pipeline.begin_with(segment, "Ana (my ")
+    assert enter_remark(begun)[1].prefix.ends_word
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "ANA (HERMANA) Y YO.", "ANA (SISTER) AND I."),
+        ("de", "Ana (la ana) y yo.", "Ana (The ana) and I."),
+    ],
+)
+def test_remarks_and_letter_case(
+    tokenizer: Tokenizer, language: str, text: str, expected: str
+) -> None:
+    translator, _ = translator_of(tokenizer, translate_words, languages=("es", language))
+    assert translator.translate([text]) == [expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ana (la ana. mi hermana) y yo.",  # the end of a remark
+        "no 3 no 4 no 5 no 6 no.",  # a part of a sentence that is too long
+        "Hoy Hace Mucho Frío",  # a title
+    ],
+)
+def test_fragments_get_no_full_stop(tokenizer: Tokenizer, text: str) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.rstrip(".") + ".")
+    assert translator.translate([text]) == [text]
+
+
+@pytest.mark.parametrize(
+    ("source", "prefix", "output", "expected"),
+    [
+        ("no sé...", "no", "", "no"),
+        ("hasta el 5 de mayo.", "until the May 5", "no.", "until the May 5 no."),
+        ("no... sé", "bueno,", "no sé", "bueno, no sé"),
+        ("12 me gusta", "gusta me", "no", "gusta me 12 no"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Rewriting, Unaligned])
+def test_a_prefix_stays_as_it_is(
+    tokenizer: Tokenizer,
+    source: str,
+    prefix: str,
+    output: str,
+    expected: str,
+    kind: type[Rewriting],
+) -> None:
+    translator, _ = translator_of(tokenizer, lambda _: output, kind, words=SourceWords({"no": 9}))
+    [translation] = translator.translate([source], prefix=prefix)
+    assert translation.startswith(prefix)
+    if kind is Rewriting:
+        assert translation == expected
+
+
+def test_words_that_are_not_common_keep_a_capital_inside_of_a_sentence(
+    tokenizer: Tokenizer,
+) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text[:1].upper() + text[1:])
+    glossary = Glossary([Term("libro", "N")], ("es", "en"))
+    request = SearchRequest(glossary=glossary, forces_terms=False)
+    for text, expected in (
+        ("Hay 3, 4 y 5, xkqz 6.", "Hay 3, 4 y 5, Xkqz 6."),
+        ("Hay 3, 4 y 5, no y 6.", "Hay 3, 4 y 5, no y 6."),
+    ):
+        [[translation]] = translator.run([text], request)
+        assert translation.text == expected

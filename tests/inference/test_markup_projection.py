@@ -80,6 +80,9 @@ def test_an_element_around_the_mark_of_an_item_stays_there() -> None:
         ("¿Ves <b>la casa</b>?", "See the house?", "1 2 3 -", "See <0>the house</0>?"),
         ("Ana;<b>Mi casa</b>", "Ana ;My house", "0 - 2 3", "Ana ;<0>My house</0>"),
         ("Di <b>¡hola!</b>", "Say hello!", "0 2 -", "Say <0>hello!</0>"),
+        # The ellipsis that begins the next cue does not belong to it.
+        ("<b>A nadie...</b> ...y no", "To nobody... ...and no", "0 1 2 2 3 4",
+         "<0>To nobody...</0> ...and no"),
         # An element whose words vanished stays beside something.
         ("uno <b>dos</b> tres", "one three", "0 2", "<0>one</0> three"),
     ],

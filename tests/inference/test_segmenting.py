@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Sequence
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -392,6 +393,47 @@ def test_ligatures_are_read_as_letters(slotted: Tokenizer) -> None:
     words = SourceWords(dict.fromkeys(["el", "fin", "de", "semana"], 50))
     [segment] = Segmenter(slotted, 63, words=words).segment("El ﬁn de semana.").segments
     assert (segment.text, segment.spans) == ("El fin de semana.", ())
+
+
+def test_unknown_acronyms_by_themselves_are_copied(slotted: Tokenizer) -> None:
+    words = SourceWords({"no": 50, "hola": 50})
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    for text, is_copied in (("PDF", True), ("L-V:", True), ("NO", False), ("HOLA", False)):
+        [segment] = segmenter.segment(text).segments
+        assert (segment.is_copied, segment.full_text) == (is_copied, text if is_copied else ANY)
+    terms = Glossary([Term("PDF", "file")], ("es", "en"))
+    assert not segmenter.with_glossary(terms).segment("PDF").segments[0].is_copied
+
+
+def test_the_numbers_of_footnotes_are_kept(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys("hoy hace frío".split(), 50))
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    [segment] = segmenter.segment("Hoy¹ hace frío.²").segments
+    assert segment.spans == ("¹", "²")
+
+
+def test_names_with_a_bracket_between_them_are_two(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys("vino ayer de aquí".split(), 50))
+    segmenter = Segmenter(slotted, 63, language="es", words=words, carries_tags=True)
+    [segment] = segmenter.segment("Ayer vino Ana (Marta, 12) de aquí.").segments
+    assert segment.brackets.tags
+    assert segment.spans == ("Ana", "Marta", "12")
+
+
+def test_a_sentence_after_an_ellipsis_may_begin_with_a_small_letter(tokenizer: Tokenizer) -> None:
+    for language, begins_lower in (("en", True), ("de", False), ("und", False)):
+        segmenter = Segmenter(tokenizer, 63, language="es", target_language=language)
+        [segment] = segmenter.segment("...y no.").segments
+        assert segment.begins_lower == begins_lower
+        assert not segmenter.segment("Y no.").segments[0].begins_lower
+
+
+def test_abbreviations_before_names_are_read_as_words(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys("don vive en".split(), 50))
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    [segment] = segmenter.segment("En Xallas vive D. Ramón Xende.").segments
+    assert segment.spans == ("Xallas", "Ramón Xende")
+    assert " vive don " in segment.normalized_text
 
 
 def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:

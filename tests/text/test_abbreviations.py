@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from nmt.text.abbreviations import _CONDITIONS, Abbreviations, _read_table
+from nmt.text.abbreviations import _CONDITIONS, Abbreviations, _read_table, mark_slots
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS
 
@@ -17,8 +17,14 @@ WORDS = dict.fromkeys(
 )
 
 
-def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> str:
+def read(
+    text: str,
+    language: str = "es",
+    counts: Mapping[str, int] = WORDS,
+    spans: Sequence[str] = (),
+) -> str:
     """Return a text with the words of its abbreviations."""
+    text = mark_slots(text, spans)
     found = list(Abbreviations(language, SourceWords(counts)).find(text))
     for begin, end, words in reversed(found):
         text = text[:begin] + words + text[end:]
@@ -39,6 +45,7 @@ def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> 
         ("El sr.Gil", "El señor Gil"),
         ("p. de pan", "p. de pan"),  # no number follows
         ("D. Juan, el d. siguiente", "Don Juan, el d. siguiente"),
+        ("No. 5, no. 5, No. Ana", "Número 5, no. 5, No. Ana"),
         ("el s. XX y el s. pasado", "el siglo XX y el s. pasado"),
         ("c/ Mayor, n.º 3; C/Real", "calle Mayor, número 3; calle Real"),
         ("a.sra. x.p. 3 msr. sra", "a.sra. x.p. 3 msr. sra"),
@@ -56,6 +63,23 @@ def read(text: str, language: str = "es", counts: Mapping[str, int] = WORDS) -> 
 )
 def test_abbreviations_become_words(text: str, expected: str) -> None:
     assert read(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "expected"),
+    [
+        (f"D. {SLOTS[0]} vive", "Ramón Pérez", "Don "),
+        (f"D. {SLOTS[0]}", "3 de mayo", "D. "),
+        (f"c/{SLOTS[0]}", "Goya", "calle "),
+        (f"s. {SLOTS[0]}", "XX", "siglo "),
+        (f"s. {SLOTS[0]}", "XX-XXI", "siglo "),
+        (f"s. {SLOTS[0]}", "12", "s. "),
+    ],
+)
+def test_conditions_depend_on_what_slots_stand_for(text: str, span: str, expected: str) -> None:
+    words = read(text, spans=[span])
+    assert words.startswith(expected)
+    assert not words[len(expected)].isalnum()
 
 
 def test_what_training_has_stays() -> None:

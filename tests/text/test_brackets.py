@@ -25,6 +25,9 @@ ALL = frozenset(PAIRS)
         ("Hola.", ("", "Hola.", "")),
         ("«Hola».", ("«", "Hola.", "»")),
         ("- (No lo sé.)", ("- (", "No lo sé.", ")")),
+        ("(hora de México).", ("(", "hora de México", ").")),
+        ("(ii) la edad", ("(ii) ", "la edad", "")),
+        ("I. Newton", ("", "I. Newton", "")),
         ("- No, gracias.", ("- ", "No, gracias.", "")),
         ("- Да, спасибо.", ("- ", "Да, спасибо.", "")),
         ("¿Vienes «mañana»?", ("", "¿Vienes «mañana»?", "")),
@@ -38,11 +41,19 @@ ALL = frozenset(PAIRS)
         ("… ¿y tú?", ("… ", "¿y tú?", "")),
         ("... 5, ...", ("", "... 5, ...", "")),
         ("<b>1)</b> Entre.", ("<b>1)</b> ", "Entre.", "")),
+        ("“Hola. ”.", ("“", "Hola. ", "”.")),
+        ("( )", ("", "( )", "")),
     ],
 )
 def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> None:
     assert split_marks(sentence, begins_line=True) == parts
     assert split_marks(sentence, begins_line=False)[0] == parts[0].replace("- (", "")
+
+
+def test_roman_items_and_headings_begin_a_line() -> None:
+    for mark, text in (("iv. ", "Los demás"), ("I. ", "INTRODUCCIÓN")):
+        assert split_marks(mark + text, begins_line=True) == (mark, text, "")
+        assert split_marks(mark + text, begins_line=False) == ("", mark + text, "")
 
 
 def test_a_bullet_may_touch_the_text_that_it_begins() -> None:
@@ -81,6 +92,8 @@ def test_a_bullet_may_touch_the_text_that_it_begins() -> None:
         ("I don't say 'hello', it's 'a b'", "I don't say hello, it's a b", [("'", "'")] * 2),
         ("‘I don’t’ and dogs’ food", "I don’t and dogs’ food", [("‘", "’")]),
         ("**a *b* c** d", "a b c d", [("**", "**"), ("*", "*")]),
+        ("(a «b) c» d", "a «b c» d", [("(", ")")]),
+        ('a " b" c', 'a " b" c', []),
         ("", "", []),
     ],
 )
@@ -108,6 +121,7 @@ def test_brackets_without_a_partner_are_removed_as_well() -> None:
     assert len(brackets) == 3
     assert remove_brackets("I don't say ('x\" «z", brackets) == "I don't say x\" z"
     assert remove_brackets("(x)", ()) == "(x)"
+    assert remove_brackets('say "x" y', [('"', '..."')]) == "say x y"
     assert remove_brackets("el niño(s) (yo) (tú)", [("(", ")")]) == "el niño(s) yo (tú)"
 
 
@@ -119,6 +133,7 @@ def test_many_brackets_are_read_in_time() -> None:
 
 def test_brackets_of_terms_stay() -> None:
     assert read_brackets("la UE (Unión) y (no)", ALL, [(3, 13)]).text == "la UE (Unión) y no"
+    assert read_brackets("la UE (Unión) y (no)", ALL, [(7, 13)]).text == "la UE (Unión) y no"
 
 
 @pytest.mark.parametrize(
@@ -126,6 +141,7 @@ def test_brackets_of_terms_stay() -> None:
     [
         ("Ana (mi prima) y yo", ["(mi prima)"]),
         ("Ana (mi (muy otra) prima) y [la mía]", ["(mi (muy otra) prima)", "[la mía]"]),
+        ("Ana (mi (la otra) y (la mía) prima)", ["(mi (la otra) y (la mía) prima)"]),
         ("en Lima (Perú), la OMS (WHO) y (casi) todos.", ["(Perú)", "(WHO)"]),
         ("Ana (y no…).", ["(y no…)"]),
         ("Ana (nació en 1950) y (sí)", ["(nació en 1950)"]),
@@ -170,3 +186,4 @@ def test_brackets_of_terms_make_no_remark() -> None:
     sentence = "la ley (la nueva) y (la vieja)"
     assert find_remarks(sentence, terms=[(3, 7)]) == [(7, 17), (20, 30)]
     assert find_remarks(sentence, terms=[(3, 17)]) == [(20, 30)]
+    assert find_remarks(sentence, terms=[(11, 17)]) == [(20, 30)]

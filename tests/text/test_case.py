@@ -10,6 +10,7 @@ from nmt.text.case import (
     LetterCase,
     apply_case,
     copy_first_capital,
+    copy_quoted_capitals,
     copy_unusual_case,
     lower_first_capital,
     recognize_case,
@@ -173,3 +174,16 @@ def test_capitals_stay_capitals(text: str) -> None:
     if recognize_case(text) is LetterCase.UPPER:
         converted = to_sentence_case(text, LetterCase.UPPER)
         assert apply_case(converted, LetterCase.UPPER).casefold() == text.lower().casefold()
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ('Pulsa "Guardar".', 'Press "save".', 'Press "Save".'),
+        ("Dijo: «¿Él?»", "He said: «he?»", "He said: «He?»"),
+        ('Dijo "no".', 'He said "no".', 'He said "no".'),
+        ('Ve "El Puerto" y "no".', 'See "the port".', 'See "the port".'),
+    ],
+)
+def test_quotations_keep_their_capital(source: str, translation: str, expected: str) -> None:
+    assert copy_quoted_capitals(source, translation) == expected

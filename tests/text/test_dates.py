@@ -38,6 +38,11 @@ FIVES = "5 de junio, 5 de mayo, 5 de mayo, 5 de mayo de 1990"
         ("es", "en", "mayo 1990 – junio 1995, Enero 2025", "May 1990 – June 1995, January 2025"),
         ("pt", "es", "Maio 1990, 5 de maio 1990", "mayo de 1990, 5 de mayo 1990"),
         ("es", "en", "Del 3 al 5 de mayo del 2026", "Del May 3 to 5, 2026"),
+        ("es", "en", "3 Y 5 DE MAYO, 3 y 3 de mayo", "MAY 3 AND 5, 3 y May 3"),
+        ("es", "en", "3 de mayo – el 7 de junio", "May 3 – el June 7"),
+        ("de", "en", "3. und am 5. Mai", "May 3 and 5"),
+        ("en", "es", "UNDER 12 MARCH ON, Top 10 March", "UNDER 12 MARCH ON, Top 10 March"),
+        ("en", "es", "3 MAR 2024", "3 DE MARZO DE 2024"),
         ("es", "en", "3 y 5 DE MAYO, 3 – 5 de mayo", "MAY 3 AND 5, May 3–5"),
         ("es", "en", "el 3 y el 5 de mayo; 3, 4 y 5 de mayo", "el May 3 and 5; May 3, 4 and 5"),
         (

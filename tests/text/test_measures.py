@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.text.measures import add_units, cut_words
+from nmt.text.measures import add_units, cut_words, join_ranges
 from nmt.text.spans import find_spans
 
 
@@ -24,6 +24,36 @@ from nmt.text.spans import find_spans
 def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:
     spans = add_units(text, find_spans(text), lambda begin, end: text[begin:end] == "m")
     assert [text[begin:end] for begin, end in spans] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("40°24′59″N y 3°42′09″ O", ["40°24′59″N", "3°42′09″ O"]),
+        ("aula 101-B, de 8-M a A3-C", ["101-B", "8-M", "A3-C"]),
+        ("K 4,1 mmol/L, 2,5 µUI/mL y 3 mg/dLa", ["4,1 mmol/L", "2,5 µUI/mL", "3 mg"]),
+        ("durante 40', 67'.", ["40'", "67'"]),
+        ("'son 25', dijo", ["25"]),
+        ("5-Türer, 3 g/Löffel", ["5", "3"]),
+        ("3 m/s², 12 mm/h, 2 KG de pan", ["3 m/s²", "12 mm/h", "2 KG"]),
+        ("@ana.lopez. Y (ii) no", ["@ana.lopez", "(ii)"]),
+    ],
+)
+def test_units_of_other_kinds(text: str, kept: list[str]) -> None:
+    spans = add_units(text, find_spans(text), lambda begin, end: text[begin:end] == "g")
+    assert [text[begin:end] for begin, end in spans] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("3 + 4 = 7, 10 - 2", ["3 + 4 = 7", "10 - 2"]),
+        ("9 – 12, 2 x 3", ["9 – 12", "2 x 3"]),
+        ("5 y 6, 7 +8", ["5", "6", "7", "+8"]),
+    ],
+)
+def test_numbers_of_a_range_or_a_formula_are_one(text: str, kept: list[str]) -> None:
+    assert [text[begin:end] for begin, end in join_ranges(text, find_spans(text))] == kept
 
 
 def test_words_that_touch_a_number_are_cut_off() -> None:

@@ -415,3 +415,21 @@ def test_a_sign_of_many_sources_is_learned() -> None:
     assert SourceWords({}, {"(": 2000}).has_learned("(")
     assert not SourceWords({}, {"(": 1999}).has_learned("(")
     assert not SourceWords({}).has_learned("(")
+
+
+def test_single_capitals_and_initials_are_names() -> None:
+    counts = dict.fromkeys("la vitamina y talla el libro de siglos en tom".split(), 500)
+    words = SourceWords({**counts, "pérez": 20, "garcía": 500})
+    for text, names in (
+        ("la vitamina A y la talla M", ["A", "M"]),
+        ("el libro de J. Pérez", ["J. Pérez"]),
+        ("en J. García", []),  # the model knows the name
+        ("siglos XV-XVI", ["XV-XVI"]),
+        ("la Y Tom", []),
+        ("el libro A. de", []),
+    ):
+        assert [text[begin:end] for begin, end in words.find_names(text, ())] == names
+
+
+def test_superscripts_are_no_letters_of_words() -> None:
+    assert SourceWords.count(["El IVA¹ y m²"]).counts.keys() == {"el", "iva", "y", "m"}

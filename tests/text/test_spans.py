@@ -17,6 +17,7 @@ from nmt.text.spans import (
     SPAN,
     WORD,
     SlottedText,
+    cut_spans,
     find_spans,
     is_intact,
     keep_spans,
@@ -248,6 +249,21 @@ def test_the_time_is_linear(part: str) -> None:
     with cpu_seconds(5):
         for _ in find_spans(part * (60_000 // len(part)) + "!"):
             pass
+
+
+def test_signs_touch_the_words_that_they_touch_in_the_source() -> None:
+    first, second = SLOTS[:2]
+    assert space_slots(f"{first}Precio", f"{first} price", ["*"]) == f"{first}price"
+    assert space_slots(f"precios{first} y", f"prices {first} and", ["¹"]) == f"prices{first} and"
+    values = ["5 €", "/"]
+    translated = f"{first} {second} month"
+    assert space_slots(f"{first}{second}mes", translated, values) == f"{first}{second}month"
+    assert space_slots(f"{first} {second} mes", translated, values) == translated
+
+
+def test_spans_are_cut_at_the_places_of_brackets() -> None:
+    text = "Lugo Galicia y Ana"
+    assert list(cut_spans(text, [(0, 12), (15, 18)], [5, 15])) == [(0, 4), (5, 12), (15, 18)]
 
 
 @given(TEXTS)

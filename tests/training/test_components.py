@@ -102,7 +102,7 @@ def test_weights_that_a_loss_leaves_out_stay(kept: Workshop) -> None:
     assert_same_weights(*runs, tolerance=0)
 
 
-@pytest.mark.parametrize("returned", [None, -0.001, float("nan"), "fast"])
+@pytest.mark.parametrize("returned", [None, -0.001, float("nan"), float("inf"), "fast"])
 def test_what_is_no_rate_is_refused(returned: Any) -> None:
     schedule = TrainingSchedule(TrainingConfig(), [], [1], lambda step: returned)
     with pytest.raises(UserError, match=f"returns {returned!r} after 3 updates: it must return"):

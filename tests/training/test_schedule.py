@@ -152,6 +152,28 @@ def test_dropout_grows_over_its_epochs(warmup: float, epochs: float, share: floa
     assert compute_dropout_share(config, epochs) == pytest.approx(share)
 
 
+def test_the_rates_of_the_next_update_follow_the_state() -> None:
+    config = TrainingConfig(
+        learning_rate=PEAK,
+        schedule="cosine",
+        warmup_steps=4,
+        max_steps=100,
+        max_epochs=None,
+        max_minutes=None,
+        dropout_warmup_epochs=4,
+    )
+    schedule = TrainingSchedule(config, [], [10])
+    assert schedule.learning_rate(TrainerState()) == pytest.approx(PEAK / 4)
+    assert schedule.learning_rate(TrainerState(step=50)) == pytest.approx(PEAK / 2)
+    assert schedule.dropout_share(TrainerState(step=10), 20) == pytest.approx(0.5)
+
+
+def test_a_schedule_of_the_user_is_called_with_the_updates_before() -> None:
+    schedule = TrainingSchedule(TrainingConfig(), [], [10], lambda step: step / 10)
+    assert schedule.learning_rate(TrainerState()) == 0
+    assert schedule.learning_rate(TrainerState(step=5)) == 0.5
+
+
 @pytest.fixture(scope="module")
 def training() -> TrainingConfig:
     from nmt.runs.resuming import compose_config

@@ -24,11 +24,11 @@ from nmt.analysis.explaining.words import (
 )
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
-from nmt.inference.segments import Segment, show_spans
+from nmt.inference.segments import Segment
 from nmt.inference.word_links import find_source_words
 from nmt.model.contract import Model
 from nmt.text.case import apply_case
-from nmt.text.spans import Span
+from nmt.text.spans import Span, show_spans
 
 
 class Reason(NamedTuple):

@@ -31,8 +31,9 @@ from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.files import replace_non_finite
 from nmt.inference.keras_engine import KerasEngine
-from nmt.inference.segments import Segment, show_spans
+from nmt.inference.segments import Segment
 from nmt.inference.translator import Translator
+from nmt.text.spans import show_spans
 
 _FEATURE = "an explanation"  # what needs the Keras engine
 MIN_SUPPORT = -0.1  # nats; of the words of real dev pairs, 5% have less: docs/inspecting.md

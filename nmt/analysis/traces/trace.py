@@ -23,8 +23,8 @@ from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.search import Constraints, is_possible
 from nmt.inference.segment_writing import SegmentWriter
-from nmt.inference.segments import show_spans
 from nmt.inference.translator import Translator
+from nmt.text.spans import show_spans
 
 CANDIDATES = 5  # next tokens recorded for each prefix
 
