@@ -12,7 +12,7 @@ from nmt.text.spans import SLOTS
 
 WORDS = dict.fromkeys(
     "señor señora estados unidos por ejemplo página don siglo número calle y otras cosas que usted "
-    "ustedes también horas minutos".split(),
+    "ustedes también horas minutos teléfono".split(),
     50,
 )
 
@@ -46,6 +46,7 @@ def read(
         ("p. de pan", "p. de pan"),  # no number follows
         ("D. Juan, el d. siguiente", "Don Juan, el d. siguiente"),
         ("No. 5, no. 5, No. Ana", "Número 5, no. 5, No. Ana"),
+        ("Tel: 5, tel:, Tel 5, Tel Aviv", "Teléfono: 5, teléfono:, teléfono 5, Tel Aviv"),
         ("el s. XX y el s. pasado", "el siglo XX y el s. pasado"),
         ("c/ Mayor, n.º 3; C/Real", "calle Mayor, número 3; calle Real"),
         ("a.sra. x.p. 3 msr. sra", "a.sra. x.p. 3 msr. sra"),
@@ -111,6 +112,7 @@ def test_the_table_is_complete_and_has_no_line_twice() -> None:
     assert len(keys) == len(set(keys))
     every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(10)])
     examples = {"before a name": " Ana", "before a number": " 3", "before a Roman numeral": " IV"}
+    examples["before a colon"] = ":"
     for entry in table:
         before = {"after a number": "3", "after a clock time": "a las 3"}.get(entry.condition, "-")
         text = f"{before} {entry.short}{examples.get(entry.condition, '')} -"
