@@ -23,6 +23,7 @@ from nmt.config.checks import (
 from nmt.errors import UserError
 
 AUTO = "auto"
+MULTIWORKER = "multiworker"
 PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
 DEVICES = Valid(

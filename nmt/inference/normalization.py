@@ -38,7 +38,7 @@ _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _WORD_END = rf"(?:\w|{ANY_SLOT})"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
 _CLAUSE = (
-    rf"(?<={ANY_SLOT}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?={ANY_SLOT})"
+    rf"(?<={ANY_SLOT}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]{{2}}) - (?={ANY_SLOT})"
     # Of a speaker, with hyphens: -Me voy -dijo Ana-.
     rf"| -(?=[a-zà-öø-ÿ][^-]*{_WORD_END}-[.,;:!?…])"
     r"| [—–―] |(?<=[^\W\d_]{2}) - (?=[¿¡]?[^\W\d_])|(?<=[^\W\d_]) - (?=[¿¡]?[^\W\d_]{2})"
@@ -248,8 +248,9 @@ class Normalizer:
             learned = match[0] if self._has_gaps else match[0].lstrip()
             return "".join(self._substitutes.get(each, each) for each in learned)
         if (match["clause"] or match["end"]) and not self._has_learned_dash(sign):
-            if match["end"]:
-                return ""
+            if match["end"]:  # a hyphen may be that of a blood type: O-
+                is_speaker = sign != "-" or " -" in text[: match.start()]
+                return "" if is_speaker else sign
             comma = "" if text[match.start() - 1] in ".,;:!?…" else ","
             return comma + " " * match[0].startswith(" ")
         if sign not in self._substitutes:

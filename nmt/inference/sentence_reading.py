@@ -13,7 +13,6 @@ from unicodedata import category
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.inference.normalization import Normalizer
-from nmt.text.abbreviations import MIN_COUNT
 from nmt.text.brackets import PAIRS, find_remarks, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
@@ -54,6 +53,7 @@ _LAST_LETTER = re.compile(r"(?<!\w)(?:[^\W\d_]|[ivx]{2,4}|[IVX]{2,4})$")
 _NOTE = re.compile("[¹²³⁰⁴-⁹]+$")  # the number of a footnote
 _INSIDE_SIGNS = ("", " ", "...", "…")  # between symbols that are one, such as [...]
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
+_READ = 3  # occurrences from which on a word by itself in capitals is no unknown acronym
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
 _ACRONYM = re.compile(
     r"([A-Z]{2,4}|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?:?"
@@ -191,7 +191,9 @@ class SentenceReader:
             is_ordinary = case is LetterCase.ORDINARY
             text = self._words.correct(text, protected, accents_only=not is_ordinary)
         spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
-        if len(text) == len(given):
+        if cuts and len(text) == len(given):
+            is_date = make_overlap_test(self.dates.find(text))
+            cuts = [cut for cut in cuts if not is_date(cut - 1, cut + 1)]
             spans = list(cut_spans(text, spans, cuts))
         if case is LetterCase.ORDINARY or len(text) != len(given):
             given = text
@@ -365,7 +367,7 @@ def _locate_terms(glossary: Glossary, text: str) -> list[Span]:
 def _find_acronym(text: str, words: SourceWords | None) -> Span | None:
     """Return the characters of an unknown acronym that is all of a text: PDF, IMC:, L-V."""
     match = _ACRONYM.fullmatch(text)
-    if match is None or words is None or words.counts.get(match[1].lower(), 0) >= MIN_COUNT:
+    if match is None or words is None or words.counts.get(match[1].lower(), 0) >= _READ:
         return None
     return match.span(1)
 

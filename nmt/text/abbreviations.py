@@ -36,6 +36,7 @@ _CONDITIONS = {
     "none": ("(?i:", ")"),
     "before a name": (r"(?<![A-Z]\.\s)", rf"(?=\s?(?:[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]|{NAME_SLOT}))"),
     "before a number": ("", rf"(?=\s?{_NUMBER})"),
+    "after a word and before a number": (r"(?<=\w )", rf"(?=\s?{_NUMBER})"),
     "before a colon": ("(?i:", r")(?=:)"),
     "after a number": (rf"(?!{_AFTER_CLOCK_TIME})(?<={_NUMBER}\s)", _AFTER_UNIT),
     "after a clock time": (_AFTER_CLOCK_TIME, _AFTER_UNIT),

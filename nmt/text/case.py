@@ -23,8 +23,8 @@ _MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case
 # A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
 _UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
-# The first letter of a quotation.
-_QUOTED = re.compile(r"[«“„]\s?[¿¡]?[^\W\d_]|(?<![\w.!?…])\"[¿¡]?[^\W\d_]")
+# The first letter of a quotation, and whether another word follows.
+_QUOTED = re.compile(r"(?:«\s?|[“„]|(?<![\w.!?…])\")[¿¡]?[^\W\d_](?:(?=\w*,?\s)(?P<has_words>))?")
 # A word among capitals, and a Roman numeral after it. Those that may be words, such as "vi" (I saw)
 # and the letters of one, are numerals after a name and at the end of a phrase.
 _NUMBERED = re.compile(
@@ -143,7 +143,8 @@ def copy_first_capital(source: str, translation: str) -> str:
 def copy_quoted_capitals(source: str, translation: str) -> str:
     """Return a translation whose quotations begin with a capital where those of its source do.
 
-    If one of them has more quotations, it stays as it is.
+    Those of one word stay, since some words have a capital in one language alone. If one of the
+    texts has more quotations, the translation stays as it is.
     """
     quoted, translated = (list(_QUOTED.finditer(text)) for text in (source, translation))
     if len(quoted) != len(translated):
@@ -151,7 +152,7 @@ def copy_quoted_capitals(source: str, translation: str) -> str:
     changes = (
         (new.end() - 1, new.end(), new[0][-1].title())
         for old, new in zip(quoted, translated, strict=True)
-        if old[0][-1].isupper() and new[0][-1].islower()
+        if old["has_words"] is not None and old[0][-1].isupper() and new[0][-1].islower()
     )
     return splice(translation, changes)
 

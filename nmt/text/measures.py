@@ -40,10 +40,13 @@ def add_units(
         is_read: whether a model reads characters [begin, end) of the sentence as words; then they
             are not a unit. Other units, such as km, are part of the spans already.
     """
+    quote = _OPENING_QUOTE.search(text)
     for begin, end in spans:
         if _NUMBER.fullmatch(text, begin, end):
             unit = _UNIT.match(text, end)
-            if other := _OTHER_UNITS.match(text, end) or _find_prime(text, begin, end):
+            # The prime of minutes or feet, unless it closes a quotation.
+            may_be_prime = quote is None or quote.end() > begin
+            if other := _OTHER_UNITS.match(text, end) or (may_be_prime and _PRIME.match(text, end)):
                 end = other.end()
             elif unit and not is_read(*unit.span(1)):
                 end = unit.end()
@@ -55,11 +58,6 @@ def add_units(
         if _MEASURE.fullmatch(text, begin, end) and _ABBREVIATING_DOT.match(text, end):
             end += 1
         yield begin, end
-
-
-def _find_prime(text: str, begin: int, end: int) -> re.Match[str] | None:
-    """Return the prime of the minutes or feet after a number; None: it closes a quotation."""
-    return None if _OPENING_QUOTE.search(text, 0, begin) else _PRIME.match(text, end)
 
 
 def join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:

@@ -33,7 +33,7 @@ _SEPARATOR = re.compile(
     rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
     r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
     # PRIMERA.- El precio; not 1.- of an item, and not EE.UU.- of a report.
-    rf"|(?<=[\w)])(?<!^\d)(?<!^\d\d)(?<!^[a-zA-Z])(?<!\.[A-Z])(?<!UU)\.[-–—]\s+"
+    rf"|(?<=[\w)]\.)(?<!^\d\.)(?<!^\d\d\.)(?<!^[a-zA-Z]\.)(?<!\.[A-Z]\.)(?<!UU\.)[-–—]\s+"
     rf"(?=[¿¡«“\"]*[{CAPITALS}])"
 )
 _CAPITALIZED = rf"[{CAPITALS}][^\W\d_{CAPITALS}]{{2,}}"

@@ -57,6 +57,8 @@ _INITIALS = re.compile(rf"(?<!\w)(?:[{CAPITALS}]\.\s?){{1,5}}$")  # before a nam
 _INITIALED = re.compile(
     rf"(?<![\w.])(?:[{CAPITALS}]\.\s?){{1,5}}([{CAPITALS}][^\W\d_{CAPITALS}]{{2,}})"
 )
+# Before other capitals with a dot, a heading such as "B. Methods" may begin.
+_PRECEDES_PERSON = re.compile(r"(?<!\w)(?:de|por|y|e|a|con|by|of|and|von|und|et|par|di|do|da),?\s$")
 # A word without a capital, other than an article or a possessive: la Rosa, mi Luz, Buena Flor.
 _NOT_BEFORE_NAME = (
     "el la los las del al un una the an le les du des une il lo os as um uma my your his her our "
@@ -76,7 +78,8 @@ _ABBREVIATES = re.compile(rf"\.\s+(?:[^\W_{CAPITALS}]|[IVXLC]+\b)")  # the dot o
 _NUMERAL = re.compile(
     rf"(?:(?<=[^\W\d_{CAPITALS}] )|(?<=[a-z]\. )(?=[IVX]{{2}}))"
     r"(?:[IVX]{2,}(?:[-–][IVX]{1,5})?(?!\w|\.\s*\w)"
-    rf"|(?:[B-DF-HJ-NP-TV-XZ]|[AEOUY](?!\s[{CAPITALS}]))(?![\w'’]|\.\s*\w)"
+    rf"|(?:[B-DF-HJ-NP-TV-XZ]|[AEOUY](?!\s[{CAPITALS}]))"
+    r"(?:[+-](?=[\s.,;:!?)]|$)|(?![\w'’+&#/-]|\.\s*\w))"  # of blood: O-; not of K-pop, Q&A, C++
     r"|I(?=[.,:;)]?(?:\s|$)))"
 )
 _ADJECTIVE = re.compile("(?:ian|ish|ese|ean)$")  # of a country, in English
@@ -229,7 +232,10 @@ class SourceWords:
         is_kept = make_overlap_test([*spans, *names])
         for match in _INITIALED.finditer(text):  # also before a family name that a model knows
             is_rare = self.counts.get(match[1].lower(), 0) < _LEARNED_LISTED
-            if is_rare and not is_kept(*match.span()):
+            before = text[max(0, match.start() - _MAX_MARKS) : match.start()]
+            is_person = match[0].count(".") > 1 or ends_with_name(before)
+            is_person = is_person or _PRECEDES_PERSON.search(before) is not None
+            if is_rare and is_person and not is_kept(*match.span()):
                 names.append(match.span())
         overlaps = make_overlap_test([*spans, *names])
         numerals = (

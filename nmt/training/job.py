@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from nmt.config import Config
+from nmt.config.training import MULTIWORKER
 from nmt.data.corpus import Corpus
 from nmt.data.reading import check_files_exist
 from nmt.data.rejections import rejection_table
@@ -235,10 +236,13 @@ def _check_inputs(config: Config, components: Components) -> None:
         UserError: one does not, or see `Components.open_start`.
     """
     training = config.training
-    if training.resume is None:
+    if training.resume is not None:
+        return
+    # A prepared corpus needs no files; other processes would wait for one that lacks a file.
+    if config.data.prepared is None and training.devices != MULTIWORKER:
         check_files_exist(config.data.sources)
-        if training.start_from is not None:
-            components.open_start(Path(training.start_from))
+    if training.start_from is not None:
+        components.open_start(Path(training.start_from))
 
 
 def _score(session: Session, corpus: Corpus) -> dict[str, SplitScores]:

@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
+from nmt.config.training import MULTIWORKER
 from nmt.errors import UserError
 from nmt.startup.cluster import VARIABLE, Cluster, find_cluster
 from nmt.startup.devices import divide_cpu, gpus
 from nmt.startup.liveness import TIMEOUT, PeerMonitor
 
-MULTIWORKER = "multiworker"
 _NOTICE_SECONDS = 3.0  # until the monitor has noticed that another process is gone
 _MIN_MESSAGE = 256  # integers; lengths are powers of two, because each length is compiled once
 

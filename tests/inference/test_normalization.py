@@ -145,6 +145,7 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
         (f"{A} - no - {B}", f"{A}, no, {B}", f"{A} - no - {B}"),
         ("No -dijo Ana-. Sé.", "No, dijo Ana. Sé.", "No -dijo Ana-. Sé."),
         ("¿No?... —dijo ella.", "¿No? dijo ella.", "¿No?... -dijo ella."),
+        ("No es O-. No", "No es O-. No", "No es O-. No"),
         ("No,bueno!sé;no", "No, bueno! sé, no", "No, bueno! sé, no"),
         ("a,b 3,4", "a,b 3,4", "a,b 3,4"),
         ("Bueno... ...no sé", "Bueno, no sé", "Bueno... ...no sé"),

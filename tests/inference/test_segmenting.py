@@ -418,6 +418,9 @@ def test_names_with_a_bracket_between_them_are_two(slotted: Tokenizer) -> None:
     [segment] = segmenter.segment("Ayer vino Ana (Marta, 12) de aquí.").segments
     assert segment.brackets.tags
     assert segment.spans == ("Ana", "Marta", "12")
+    segmenter = Segmenter(slotted, 63, language="es", target_language="en", carries_tags=True)
+    [date] = segmenter.segment('Vino el 5 de "mayo" de 2020.').segments
+    assert date.target_spans == ("May 5, 2020",)
 
 
 def test_a_sentence_after_an_ellipsis_may_begin_with_a_small_letter(tokenizer: Tokenizer) -> None:

@@ -45,7 +45,7 @@ def read(
         ("El sr.Gil", "El señor Gil"),
         ("p. de pan", "p. de pan"),  # no number follows
         ("D. Juan, el d. siguiente", "Don Juan, el d. siguiente"),
-        ("No. 5, no. 5, No. Ana", "Número 5, no. 5, No. Ana"),
+        ("La No. 5, no. 5, el No. Ana. No. 5", "La número 5, no. 5, el No. Ana. No. 5"),
         ("Tel: 5, tel:, Tel 5, Tel Aviv", "Teléfono: 5, teléfono:, teléfono 5, Tel Aviv"),
         ("el s. XX y el s. pasado", "el siglo XX y el s. pasado"),
         ("c/ Mayor, n.º 3; C/Real", "calle Mayor, número 3; calle Real"),
@@ -112,9 +112,13 @@ def test_the_table_is_complete_and_has_no_line_twice() -> None:
     assert len(keys) == len(set(keys))
     every = SourceWords.count([f"{'.' * n} {e.words}" for e in table for n in range(10)])
     examples = {"before a name": " Ana", "before a number": " 3", "before a Roman numeral": " IV"}
-    examples["before a colon"] = ":"
+    examples |= {"before a colon": ":", "after a word and before a number": " 3"}
     for entry in table:
-        before = {"after a number": "3", "after a clock time": "a las 3"}.get(entry.condition, "-")
+        before = {
+            "after a number": "3",
+            "after a clock time": "a las 3",
+            "after a word and before a number": "El",
+        }.get(entry.condition, "-")
         text = f"{before} {entry.short}{examples.get(entry.condition, '')} -"
         [found] = Abbreviations(entry.language, every).find(text)
         assert text[found.begin : found.end].strip() == entry.short

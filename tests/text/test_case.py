@@ -179,8 +179,10 @@ def test_capitals_stay_capitals(text: str) -> None:
 @pytest.mark.parametrize(
     ("source", "translation", "expected"),
     [
-        ('Pulsa "Guardar".', 'Press "save".', 'Press "Save".'),
-        ("Dijo: «¿Él?»", "He said: «he?»", "He said: «He?»"),
+        ('Pulsa "Guardar todo".', 'Press "save".', 'Press "Save".'),
+        ("Dijo: «¿Él no?»", "He said: «not he?»", "He said: «Not he?»"),
+        ("Er mag das „alte“ Haus.", "He likes the „old“ house.", "He likes the „old“ house."),
+        ("He speaks “English”.", "Habla «inglés».", "Habla «inglés»."),
         ('Dijo "no".', 'He said "no".', 'He said "no".'),
         ('Ve "El Puerto" y "no".', 'See "the port".', 'See "the port".'),
     ],

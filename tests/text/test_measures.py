@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import cpu_seconds
 
 from nmt.text.measures import add_units, cut_words, join_ranges
 from nmt.text.spans import find_spans
@@ -54,6 +55,14 @@ def test_units_of_other_kinds(text: str, kept: list[str]) -> None:
 )
 def test_numbers_of_a_range_or_a_formula_are_one(text: str, kept: list[str]) -> None:
     assert [text[begin:end] for begin, end in join_ranges(text, find_spans(text))] == kept
+
+
+@pytest.mark.parametrize("part", ["5' ", "5 + ", "1.- ", "8-M ", "tengo 5 casas "])
+def test_the_time_is_linear(part: str) -> None:
+    """Twice the text takes twice the time; were it four times, this would take long."""
+    text = part * (60_000 // len(part))
+    with cpu_seconds(5):
+        assert list(add_units(text, find_spans(text), lambda begin, end: False))
 
 
 def test_words_that_touch_a_number_are_cut_off() -> None:

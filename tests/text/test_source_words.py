@@ -419,13 +419,17 @@ def test_a_sign_of_many_sources_is_learned() -> None:
 
 def test_single_capitals_and_initials_are_names() -> None:
     counts = dict.fromkeys("la vitamina y talla el libro de siglos en tom".split(), 500)
-    words = SourceWords({**counts, "pérez": 20, "garcía": 500})
+    words = SourceWords({**counts, "pérez": 20, "método": 20, "garcía": 500})
     for text, names in (
         ("la vitamina A y la talla M", ["A", "M"]),
         ("el libro de J. Pérez", ["J. Pérez"]),
         ("en J. García", []),  # the model knows the name
         ("siglos XV-XVI", ["XV-XVI"]),
         ("la Y Tom", []),
+        ("B. Método", []),  # a heading
+        ("la talla M. Pérez", []),  # a sentence ends
+        ("A. B. Pérez", ["A. B. Pérez"]),
+        ("el K-pop y la O-. de C++", ["K-pop", "O-"]),  # an unknown word, a blood type
         ("el libro A. de", []),
     ):
         assert [text[begin:end] for begin, end in words.find_names(text, ())] == names

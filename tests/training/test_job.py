@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from rich.console import Console
+from sample_configs import LANGUAGES, changed, configured
 from tensorboard.backend.event_processing import plugin_event_accumulator
 
 import nmt
@@ -28,6 +29,7 @@ from nmt.runs.folder import RunFolder
 from nmt.runs.resuming import compose_config
 from nmt.training import job
 from nmt.training.callbacks import Callback
+from nmt.training.components import AS_CONFIGURED
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import DUMP_NAME
 from nmt.training.job import Run, train
@@ -219,3 +221,15 @@ def test_a_run_without_anything_to_show_shows_its_name(tmp_path: Path) -> None:
     assert run._repr_html_() == "<p><b>plain</b></p>"
     assert run.metrics == []
     assert run.scores == {}
+
+
+def test_only_a_new_run_that_reads_files_needs_them(tmp_path: Path) -> None:
+    config = configured("data=files", f"data.train={tmp_path}/no.tsv", *LANGUAGES)
+    with pytest.raises(UserError, match="does not exist"):
+        job._check_inputs(config, AS_CONFIGURED)
+    for key, value in (
+        ("training.resume", "runs/a"),
+        ("data.prepared", "folder"),
+        ("training.devices", "multiworker"),
+    ):
+        job._check_inputs(changed(config, {key: value}), AS_CONFIGURED)
