@@ -53,11 +53,10 @@ _LAST_LETTER = re.compile(r"(?<!\w)(?:[^\W\d_]|[ivx]{2,4}|[IVX]{2,4})$")
 _NOTE = re.compile("[¹²³⁰⁴-⁹]+$")  # the number of a footnote
 _INSIDE_SIGNS = ("", " ", "...", "…")  # between symbols that are one, such as [...]
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
-_READ = 3  # occurrences from which on a word by itself in capitals is no unknown acronym
+_MIN_KNOWN = 3  # occurrences of a word that is no unknown acronym
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
-_ACRONYM = re.compile(
-    r"([A-Z]{2,4}|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?:?"
-)  # by itself, or before a colon
+# By itself, or before a colon.
+_ACRONYM = re.compile(r"([A-Z]{2,4}|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?:?")
 
 
 class ReadSentence(NamedTuple):
@@ -367,7 +366,7 @@ def _locate_terms(glossary: Glossary, text: str) -> list[Span]:
 def _find_acronym(text: str, words: SourceWords | None) -> Span | None:
     """Return the characters of an unknown acronym that is all of a text: PDF, IMC:, L-V."""
     match = _ACRONYM.fullmatch(text)
-    if match is None or words is None or words.counts.get(match[1].lower(), 0) >= _READ:
+    if match is None or words is None or words.counts.get(match[1].lower(), 0) >= _MIN_KNOWN:
         return None
     return match.span(1)
 
