@@ -76,7 +76,7 @@ _MAY_PRECEDE_NAME = re.compile(
 _ABBREVIATES = re.compile(rf"\.\s+(?:[^\W_{CAPITALS}]|[IVXLC]+\b)")  # the dot of an abbreviation
 # A Roman numeral or another capital by itself, after a word; not the initial of a name.
 _NUMERAL = re.compile(
-    rf"(?:(?<=[^\W\d_{CAPITALS}] )|(?<=[a-z]\. )(?=[IVX]{{2}}))"
+    rf"(?:(?<=[^\W\d_{CAPITALS}] )|(?<=\b[{CAPITALS}], )|(?<=[a-z]\. )(?=[IVX]{{2}}))"
     r"(?:[IVX]{2,}(?:[-–][IVX]{1,5})?(?!\w|\.\s*\w)"
     rf"|(?:[B-DF-HJ-NP-TV-XZ]|[AEOUY](?!\s[{CAPITALS}]))"
     r"(?:[+-](?=[\s.,;:!?)]|$)|(?![\w'’+&#/-]|\.\s*\w))"  # of blood: O-; not of K-pop, Q&A, C++

@@ -425,6 +425,7 @@ def test_single_capitals_and_initials_are_names() -> None:
         ("el libro de J. Pérez", ["J. Pérez"]),
         ("en J. García", []),  # the model knows the name
         ("siglos XV-XVI", ["XV-XVI"]),
+        ("la vitamina A, B y C", ["A", "B", "C"]),
         ("la Y Tom", []),
         ("B. Método", []),  # a heading
         ("la talla M. Pérez", []),  # a sentence ends
