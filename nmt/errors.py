@@ -27,7 +27,7 @@ class UserError(Exception):
 def suggest(word: str, candidates: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the closest candidate, or else ``; choose from: …``.
 
-    It is empty if there are none, or too many to list.
+    Empty without candidates, or if they are too many to list.
     """
     candidates = sorted(candidates)
     if match := get_close_matches(word, candidates, n=1, cutoff=0.5):

@@ -53,7 +53,7 @@ _LAST_LETTER = re.compile(r"(?<!\w)(?:[^\W\d_]|[ivx]{2,4}|[IVX]{2,4})$")
 _NOTE = re.compile("[¹²³⁰⁴-⁹]+$")  # the number of a footnote
 _INSIDE_SIGNS = ("", " ", "...", "…")  # between symbols that are one, such as [...]
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
-_MIN_KNOWN = 3  # occurrences of a word that is no unknown acronym
+_MIN_KNOWN = 3  # occurrences from which on a word in capitals counts as known
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
 # By itself, or before a colon.
 _ACRONYM = re.compile(r"([A-Z]{2,4}|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?:?")
