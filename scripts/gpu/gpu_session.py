@@ -129,7 +129,7 @@ def data_overrides(arguments: argparse.Namespace) -> list[str]:
         overrides = ["data=phrasebook", "data.sources.patterns.pairs=0"]
     else:
         overrides = ["data=phrasebook"]
-    overrides += REHEARSAL_DATA if arguments.cpu_rehearsal else TOKENIZER
+    overrides += [*TOKENIZER, *(REHEARSAL_DATA if arguments.cpu_rehearsal else [])]
     return [*overrides, override_path("cache_dir", cache), "training.devices=1"]
 
 
