@@ -140,9 +140,11 @@ def _train_sentencepiece(
         if largest:
             return SentencePieceTokenizer(train(int(largest.group(1))))
         if "smaller than required_chars" in message or "too small" in message:
+            smallest = re.search(r"required_chars\. \d+ vs (\d+)", message)
+            remedy = f"raise it to {smallest.group(1)} or more" if smallest else "raise it"
             raise UserError(
                 f"tokenizer.vocabulary_size={size} is too small for the characters of this corpus: "
-                "raise it, or lower tokenizer.character_coverage"
+                f"{remedy}, or lower tokenizer.character_coverage"
             ) from error
         raise
 

@@ -75,6 +75,9 @@ def score_pairs(
 ) -> list[PairScore]:
     """Return the log-probability of each token of given translations.
 
+    Both texts are read as in training: whole, in their own letter case, with slots for kept spans
+    that both share. A search prepares its text, so that its log-probability may be another one.
+
     Raises:
         UserError: a text has more tokens than the model positions.
     """
@@ -90,18 +93,31 @@ def score_pairs(
 
 
 def attend_pairs(
-    engine: KerasEngine, tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]], *, batch_size: int
+    engine: KerasEngine,
+    tokenizer: Tokenizer,
+    pairs: Iterable[tuple[str, str]],
+    *,
+    batch_size: int,
+    uses_slots: bool = True,
 ) -> list[Attention]:
     """Return the attention weights of given translations.
+
+    Args:
+        engine: of the model.
+        tokenizer: of its ids.
+        pairs: source and target texts.
+        batch_size: pairs computed together.
+        uses_slots: whether slots stand for kept spans that both sides share, as in training.
 
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    encoded = _encode_pairs(tokenizer, _clean_pairs(pairs))
+    slots = SLOTS[: tokenizer.slots] if uses_slots else ()
+    encoded = _encode_pairs(tokenizer, _clean_pairs(pairs), slots)
     attention = _in_batches(engine.attention, engine, encoded, batch_size)
     return [
-        label_attention(engine, tokenizer, source, target, EOS, weights)
-        for source, target, weights in zip(*encoded[:2], attention, strict=True)
+        label_attention(engine, tokenizer, source, target, EOS, weights, spans, spans)
+        for source, target, spans, weights in zip(*encoded, attention, strict=True)
     ]
 
 

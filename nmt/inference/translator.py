@@ -353,7 +353,7 @@ class Translator:
         """Return the log-probability of each token of given translations (forced decoding).
 
         Args:
-            pairs: source and target texts.
+            pairs: source and target texts, read as in training: see `score_pairs`.
 
         Raises:
             UserError: a text has more tokens than the model positions.

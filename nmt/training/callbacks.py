@@ -61,7 +61,7 @@ def list_callbacks(callbacks: Callback | Iterable[Callback]) -> list[Callback]:
     for callback in listed:
         if not isinstance(callback, Callback):
             raise UserError(
-                f"callbacks: {callback!r} is not an instance of nmt.Callback: derive its class "
-                "from that one"
+                f"callbacks: {callback!r} is not an instance of nmt.Callback: pass an object of a "
+                "class that is derived from it"
             )
     return listed

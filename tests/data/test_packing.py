@@ -125,3 +125,11 @@ def test_memory_goes_with_the_pairs_and_not_with_the_length_of_a_row() -> None:
     for length, rows in packed:
         for row in rows:
             assert max(source[row].sum(), target[row].sum()) <= length
+
+
+def test_room_is_left_in_every_other_pair_and_none_is_left_out() -> None:
+    for length, expected in ((8, [1, 1, 1, 1]), (4, [1, 1, 2])):
+        side = np.full(4, length)
+        [rows] = pack(side, side, [8], leaves_room=True)
+        assert np.diff(rows.offsets).tolist() == expected
+        assert sorted(rows.pairs.tolist()) == [0, 1, 2, 3]

@@ -81,6 +81,20 @@ def test_a_phrase_that_occurs_once_is_left_out() -> None:
     assert "queso" not in dict(extract_phrases([*sentences(), once]))
 
 
+def test_words_that_only_begin_sentences_are_no_phrases() -> None:
+    """Whether they have a capital elsewhere, as names do, is not known."""
+    pairs = sentences() + [Pair("Hola come.", "Hello eats.")] * 9
+    assert not any("hola" in phrase.lower() for phrase in dict(extract_phrases(pairs)))
+
+
+@pytest.mark.parametrize(
+    ("words", "are_used"), [((39, 39), True), ((40, 40), False), ((39, 40), False)]
+)
+def test_long_sentences_give_no_phrases(words: tuple[int, int], are_used: bool) -> None:
+    pair = Pair(" ".join(["queso"] * words[0]), " ".join(["cheese"] * words[1]))
+    assert ("queso" in dict(extract_phrases([*sentences(), *[pair] * 9]))) == are_used
+
+
 @pytest.mark.parametrize(
     "pairs", [[], [Pair("...", "!")], [Pair("Sí.", "Yes.")], [Pair("sí " * 50, "yes " * 50)]]
 )

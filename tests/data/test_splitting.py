@@ -33,6 +33,7 @@ from nmt.text.cleaning import clean_text
         ("Straße", "strasse"),
         ("I ❤️ you", "i you"),
         ("می\u200cخواهم", "میخواهم"),
+        ("की किताब।", "की किताब"),
         ("...", "..."),
         ("😀", "😀"),
         ("½ café", "½ cafe"),
@@ -71,6 +72,7 @@ def test_source_and_target_of_different_pairs_do_not_link(tmp_path: Path) -> Non
         (100, 7, 5, (88, 7, 5)),
         (100, 0.1, 5.0, (85, 10, 5)),
         (200, 0.02, 0.03, (190, 4, 6)),
+        (99, 0, 0.019, (97, 0, 2)),
         (100, 25, 25, (50, 25, 25)),
     ],
 )
@@ -110,28 +112,37 @@ def grouped(*sizes: int) -> list[tuple[str, str]]:
 
 
 def test_the_smallest_group_is_taken_when_none_fits(tmp_path: Path) -> None:
-    corpus = load_pairs(tmp_path, grouped(5, 2, 5), test=1)
-    assert corpus.test == [Pair("frase 1", "sentence 1 0"), Pair("frase 1", "sentence 1 1")]
-    assert len(corpus.train) == 10
+    for seed in range(4):
+        corpus = load_pairs(tmp_path, grouped(5, 2, 5), test=1, split_seed=seed)
+        assert corpus.test == [Pair("frase 1", "sentence 1 0"), Pair("frase 1", "sentence 1 1")]
+        assert len(corpus.train) == 10
 
 
-@pytest.mark.parametrize("sizes", [(4,), (2, 2), (3, 1)])
+def test_groups_that_fit_are_taken_beside_larger_ones(tmp_path: Path) -> None:
+    for seed in range(4):
+        corpus = load_pairs(tmp_path, grouped(9, 1, 1, 9, 1, 9), test=3, split_seed=seed)
+        assert len(corpus.test) == 3
+
+
+@pytest.mark.parametrize("sizes", [(4,), (2, 2), (3, 1), (2, 2, 3)])
 def test_groups_too_large_for_any_split(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     message = complaint(lambda: load_pairs(tmp_path, grouped(*sizes), dev=1, test=1))
-    assert message.startswith("the 4 usable pairs share so many sentences")
+    assert message.startswith(f"the {sum(sizes)} usable pairs share so many sentences")
     assert "lower data.dev and data.test" in message
 
 
-def test_a_split_that_stays_short_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["dev", "test"])
+def test_a_split_that_stays_short_is_reported(tmp_path: Path, name: str) -> None:
     path = tmp_path / "corpus.tsv"
     path.write_text(table(grouped(3, 1, 3)))
     messages: list[str] = []
-    config = configure(path=str(path), test=2)
+    config = configure(path=str(path), **{name: 2})
     corpus = load_corpus(config, cache_dir=tmp_path, log=messages.append)
-    assert corpus.test == [Pair("frase 1", "sentence 1 0")]
+    assert getattr(corpus, name) == [Pair("frase 1", "sentence 1 0")]
     assert messages == [
-        "test: 1 of 2 pairs; every other cluster of pairs is too large",
-        "corpus: 7 lines, 7 pairs kept: 6 train, 0 dev, 1 test",
+        f"{name}: 1 of 2 pairs; every other cluster of pairs is too large",
+        f"corpus: 7 lines, 7 pairs kept: 6 train, {int(name == 'dev')} dev, "
+        f"{int(name == 'test')} test",
     ]
 
 
@@ -161,6 +172,15 @@ def test_the_split_depends_on_its_seed_and_little_on_other_lines(tmp_path: Path)
     assert set(first.test) != set(other_seed.test)
     assert len(set(first.test) - set(longer.test)) <= 1  # one may have to make room
     assert len(set(first.dev) - set(longer.dev)) <= 1
+
+
+def test_later_versions_split_a_corpus_in_the_same_way(tmp_path: Path) -> None:
+    """Otherwise, a new version would test older runs on their training sentences."""
+    words = "frase", "oración"
+    pairs = [(f"{word} {n}", f"sentence {n}") for n in range(9) for word in words]
+    corpus = load_pairs(tmp_path, pairs, dev=4, test=4)
+    assert {pair.target for pair in corpus.test} == {"sentence 3", "sentence 6"}
+    assert {pair.target for pair in corpus.dev} == {"sentence 0", "sentence 1"}
 
 
 def test_each_split_keeps_the_order_of_the_lines(tmp_path: Path) -> None:

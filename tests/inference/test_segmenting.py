@@ -396,13 +396,30 @@ def test_ligatures_are_read_as_letters(slotted: Tokenizer) -> None:
 
 
 def test_unknown_acronyms_by_themselves_are_copied(slotted: Tokenizer) -> None:
-    words = SourceWords({"no": 50, "hola": 50})
+    words = SourceWords({"no": 3, "hola": 50, "tv": 2})
     segmenter = Segmenter(slotted, 63, language="es", words=words)
-    for text, is_copied in (("PDF", True), ("L-V:", True), ("NO", False), ("HOLA", False)):
+    for text, is_copied in (
+        *(("PDF", True), ("L-V:", True), ("TV :", True)),
+        *(("NO", False), ("HOLA", False)),
+    ):
         [segment] = segmenter.segment(text).segments
         assert (segment.is_copied, segment.full_text) == (is_copied, text if is_copied else ANY)
+        assert segment.spans == ((text.rstrip(" :"),) if is_copied else ())
+    assert not Segmenter(slotted, 63, language="es").segment("PDF").segments[0].is_copied
     terms = Glossary([Term("PDF", "file")], ("es", "en"))
     assert not segmenter.with_glossary(terms).segment("PDF").segments[0].is_copied
+
+
+def test_numbers_of_a_term_are_kept_if_its_target_has_them(slotted: Tokenizer) -> None:
+    pairs = [("punto 5", "section 5"), ("no 10", "W"), ("hace 3", "3 or 4"), ("frío 2", "F 2")]
+    terms = Glossary([Term(*pair) for pair in pairs], ("es", "en"))
+    segmenter = Segmenter(slotted, 63, language="es").with_glossary(terms)
+    for text, spans in (
+        ("Hoy punto 5 y no 10.", ("5",)),
+        ("Hoy hace 3.", ("3",)),
+        ("Hoy frío 2 km.", ("2 km",)),  # no term
+    ):
+        assert segmenter.segment(text).segments[0].spans == spans
 
 
 def test_the_numbers_of_footnotes_are_kept(slotted: Tokenizer) -> None:
@@ -437,6 +454,42 @@ def test_abbreviations_before_names_are_read_as_words(slotted: Tokenizer) -> Non
     [segment] = segmenter.segment("En Xallas vive D. Ramón Xende.").segments
     assert segment.spans == ("Xallas", "Ramón Xende")
     assert " vive don " in segment.normalized_text
+
+
+def test_names_are_kept_where_their_capitals_are_lost(slotted: Tokenizer) -> None:
+    """Without a name's ending in Turkish."""
+    words = SourceWords(dict.fromkeys(["hoy", "no"], 50))
+    cased = small_tokenizer(lowercases=False, slots=3)
+    for tokenizer, language, spans in (
+        (slotted, "es", ("Ankara'daki",)),
+        (slotted, "tr", ("Ankara",)),
+        (cased, "es", ()),
+    ):
+        segmenter = Segmenter(tokenizer, 63, language=language, words=words)
+        assert segmenter.segment("Hoy no Ankara'daki no.").segments[0].spans == spans
+
+
+def test_terms_and_words_in_capitals_are_not_corrected(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys(["hoy", "hace", "mucho", "frío"], 50))
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    terms = Glossary([Term("muchp", "X"), Term("hace", "hace")], ("es", "en"))
+    for each, text, read in (
+        (segmenter, "Hoy hace muchp frio.", "Hoy hace mucho frío."),
+        (segmenter, "HOY HACE MUCHP FRIO.", "Hoy hace muchp frío."),
+        (segmenter.with_glossary(terms), "Hoy hace muchp frio.", "Hoy hace muchp frío."),
+        (segmenter.with_glossary(terms), "HOY HACE FRÍO.", f"Hoy {SLOTS[0]} frío."),
+    ):
+        assert each.segment(text).segments[0].text == read
+    [corrected] = segmenter.segment("Hoy hacee frío 12.").segments
+    assert corrected.full_text == "Hoy hace frío 12."
+
+
+def test_terms_that_stay_are_kept_if_the_model_cannot_read_them(slotted: Tokenizer) -> None:
+    words = SourceWords(dict.fromkeys(["hoy", "hace", "frío"], 50))
+    terms = Glossary([Term(each, each) for each in ("frío", "hace xkqz")], ("es", "en"))
+    segmenter = Segmenter(slotted, 63, language="es", words=words).with_glossary(terms)
+    for text, spans in (("Hoy hace frío.", ()), ("Hoy hace xkqz.", ("hace xkqz",))):
+        assert segmenter.segment(text).segments[0].spans == spans
 
 
 def test_german_nouns_do_not_make_a_title(tokenizer: Tokenizer) -> None:
@@ -477,6 +530,7 @@ def test_options_that_are_no_words_are_kept(slotted: Tokenizer) -> None:
     terms = Glossary([Term("help", "ayuda")], ("es", "en"))
     [segment] = segmenter.with_glossary(terms).segment("Usa --help.").segments
     assert "--help" not in segment.spans
+    assert segmenter.segment("Usa --help.").segments[0].spans == ("--help",)  # without the terms
     [unknown] = Segmenter(slotted, 63).segment("Usa -v o --help.").segments
     assert unknown.spans == ()
 
@@ -557,8 +611,10 @@ def test_dates_are_kept_spans_that_translations_write_otherwise(
     for other in (tokenizer, slotted):
         plain, *_ = Segmenter(other, 63, language="es").segment(text).segments
         assert "de mayo de" in plain.text
-    [plain] = Segmenter(tokenizer, 63, language="es", target_language="en").segment(text).segments
+    segmenter = Segmenter(tokenizer, 63, language="es", target_language="en")
+    [plain] = segmenter.segment(text).segments
     assert plain.text == text
+    assert not segmenter.segment("5 de mayo").segments[0].is_copied
 
 
 def test_a_date_with_a_term_is_none(slotted: Tokenizer) -> None:
@@ -627,6 +683,8 @@ def test_a_list_of_unknown_names_is_not_a_title(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 63, words=words)
     [names] = segmenter.segment("Juan Carlos Tena Ruiz").segments
     assert (names.case, names.spans) == (LetterCase.ORDINARY, ("Tena Ruiz",))
+    [unknown] = segmenter.segment("Zubirin Xalkoa Tenaz Ruizek").segments
+    assert (unknown.case, unknown.spans) == (LetterCase.ORDINARY, ("Xalkoa Tenaz Ruizek",))
     [title] = segmenter.segment("Hoy Hace Mucho Frío En Kagoshima").segments
     assert (title.case, title.spans) == (LetterCase.TITLE, ())
 
@@ -829,14 +887,17 @@ def test_remarks_do_not_begin_with_unknown_names(
 
 
 def test_apostrophes_are_no_quotation_marks(slotted: Tokenizer) -> None:
-    def read(counts: dict[str, int]) -> Segment:
+    def read(counts: dict[str, int], text: str) -> Segment:
         words = SourceWords(counts)
         segmenter = Segmenter(slotted, 63, language="es", words=words, carries_tags=True)
-        return segmenter.segment("Hoy 'hace' frío.").segments[0]
+        return segmenter.segment(text).segments[0]
 
     counts = {"hoy": 999, "hace": 999, "frío": 999}
-    assert read(counts).brackets.tags == (("'", "'"),)
-    assert read(counts | {"don't": 9}).brackets.tags == ()
+    for marks in ("''", "‘’"):
+        text = f"Hoy {marks[0]}hace{marks[1]} frío."
+        assert read(counts, text).brackets.tags == (tuple(marks),)
+        for word in ("don't", "don’t"):
+            assert read(counts | {word: 9}, text).brackets.tags == ()
 
 
 def test_what_is_copied_and_what_is_cut_keep_their_brackets(slotted: Tokenizer) -> None:
@@ -868,6 +929,7 @@ def test_words_of_other_scripts_are_kept_spans(slotted: Tokenizer) -> None:
         ("Hoy москва no.", ("москва",)),
         ("Hoy 東京 no दिल्ली.", ("東京", "दिल्ली")),
         ("Hoy 東 москва.", ("東 москва",)),
+        ("Hoy ЖЖab Жab no.", ("ЖЖab",)),
         ("Hoy x́ w͓ no.", ()),
         ("Hoy hace frío.", ()),
     ):
@@ -884,7 +946,9 @@ def test_known_words_and_those_with_few_rare_letters_stay(slotted: Tokenizer) ->
     words = SourceWords({"ü": 3, "hoy": 90})
     segmenter = Segmenter(slotted, 63, language="es", words=words)
     assert not Normalizer(slotted).can_encode("ü")
-    for text, spans in (("Hoy vergüenza.", ()), ("Hoy ü.", ()), ("Hoy üü.", ("üü",))):
+    for text, spans in (
+        *(("Hoy vergüenza.", ()), ("Hoy ü.", ()), ("Hoy Ü.", ()), ("Hoy üü.", ("üü",))),
+    ):
         assert segmenter.segment(text).segments[0].spans == spans
 
 
@@ -894,6 +958,8 @@ def test_symbols_leave_slots_to_other_spans(slotted: Tokenizer) -> None:
     assert segment.spans == ("&", "5", "https://a.com/b")
     [segment] = segmenter.segment("En AT&T, C++ e I+D.").segments
     assert segment.spans == ("AT&T", "C++", "I+D")
+    [segment] = segmenter.segment("Hoy EMPRESA&T o T&EMPRESA no.").segments
+    assert segment.spans == ("&T", "T&")
     [segment] = segmenter.segment("La vida [...] por a) b) y (…).").segments
     assert segment.spans == ("[...]", "a) b)", "(…)")
     [segment] = segmenter.segment("Hoy 0×A< no.").segments  # A is a part of another span

@@ -8,7 +8,7 @@ import keras
 import pytest
 from keras import ops
 
-from nmt.model import Recurrent, RecurrentSizes, Transformer
+from nmt.model import CausalSelfAttention, DecoderBlock, Recurrent, RecurrentSizes, Transformer
 from nmt.model.decoding_gap import measure_decoding_gap
 
 pytestmark = pytest.mark.backend
@@ -32,6 +32,23 @@ class Scaled(Transformer):
         return logits * 1.1, state
 
 
+class WindowAttention(CausalSelfAttention):
+    """Attends to at most eight tokens in training, and to all of them in decoding."""
+
+    def complete_mask(self, x: Any, attention_mask: Any) -> Any:
+        positions = ops.arange(ops.shape(x)[1])
+        is_near = positions[:, None] - positions[None] < 8
+        return ops.logical_and(super().complete_mask(x, attention_mask), is_near)
+
+
+class WindowBlock(DecoderBlock):
+    self_attention_class = WindowAttention
+
+
+class Window(Transformer):
+    decoder_block_class = WindowBlock
+
+
 def make_recurrent() -> Recurrent:
     sizes: dict[str, Any] = {"vocabulary_size": 12, "d_model": 16, "state_width": 16}
     sizes |= {"cell": "gru", "encoder_layers": 1, "decoder_layers": 1, "attention": "additive"}
@@ -46,6 +63,7 @@ def make_recurrent() -> Recurrent:
         {"positions": "rotary", "norm": "post"},
         {"positions": "relative", "attention_kernel": "fused"},
         {"positions": "learned", "attention_kernel": "chunked"},
+        {"positions": "learned", "max_length": 12},
     ],
 )
 def test_it_is_rounding(options: dict[str, Any]) -> None:
@@ -58,7 +76,7 @@ def test_it_is_rounding_for_a_recurrent_model() -> None:
     assert measure_decoding_gap(make_recurrent()) < 1e-4
 
 
-@pytest.mark.parametrize("model_class", [UnmaskedEncoder, Scaled])
+@pytest.mark.parametrize("model_class", [UnmaskedEncoder, Scaled, Window])
 def test_it_shows_a_missing_mask_and_another_step(model_class: type[Transformer]) -> None:
     keras.utils.set_random_seed(1)
     assert measure_decoding_gap(model_class(**SIZES)) > 0.05

@@ -18,6 +18,9 @@ from nmt.text.spans import find_spans
         ("200 g. de sal", ["200 g."]),
         ("3 l'eau, 2 g/l, 5 gatos, 7 g2", ["3", "2 g/l", "5", "7", "g2"]),
         ("www.a.es g, 3D. y 5 m. más", ["www.a.es", "3D", "5"]),
+        ("-5 g, 2 cc, 3 hl, 4 L y 5 AM", ["-5 g", "2 cc", "3 hl", "4 L", "5 AM"]),
+        ("5 cm. de, 5 km/h. de, 5 cc. él", ["5 cm.", "5 km/h.", "5 cc."]),
+        ("3 l’eau, 5 g-x, 2 g.es, 5 l/día", ["3", "5", "2", "5"]),
         ("8:30 pm, 200-300 g, ½ l, 1/2 l", ["8:30 pm", "200-300 g", "½ l", "1/2 l"]),
         ("Visita 3 m.facebook.com o 2 g@x.com", ["3", "m.facebook.com", "2", "g@x.com"]),
     ],
@@ -31,9 +34,13 @@ def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:
     ("text", "kept"),
     [
         ("40°24′59″N y 3°42′09″ O", ["40°24′59″N", "3°42′09″ O"]),
+        ("40º 24’ 59”W", ["40º 24’ 59”W"]),
+        ("5 mEq/L, 5 IU/mL, 2 ng/l", ["5 mEq/L", "5 IU/mL", "2 ng/l"]),
+        ("5 mmol/L/día, 5 mmol/L.es", ["5", "5"]),
         ("aula 101-B, de 8-M a A3-C", ["101-B", "8-M", "A3-C"]),
         ("K 4,1 mmol/L, 2,5 µUI/mL y 3 mg/dLa", ["4,1 mmol/L", "2,5 µUI/mL", "3 mg"]),
         ("durante 40', 67'.", ["40'", "67'"]),
+        ("durante 67′, rock'n 25' y 25's", ["67′", "25'", "25"]),
         ("'son 25', dijo", ["25"]),
         ("5-Türer, 3 g/Löffel", ["5", "3"]),
         ("3 m/s², 12 mm/h, 2 KG de pan", ["3 m/s²", "12 mm/h", "2 KG"]),
@@ -51,6 +58,8 @@ def test_units_of_other_kinds(text: str, kept: list[str]) -> None:
         ("3 + 4 = 7, 10 - 2", ["3 + 4 = 7", "10 - 2"]),
         ("9 – 12, 2 x 3", ["9 – 12", "2 x 3"]),
         ("5 y 6, 7 +8", ["5", "6", "7", "+8"]),
+        ("5 ± 2, 6 ÷ 3", ["5 ± 2", "6 ÷ 3"]),
+        ("a@a.es – 5, x@y.es - b@c.es", ["a@a.es", "5", "x@y.es", "b@c.es"]),
     ],
 )
 def test_numbers_of_a_range_or_a_formula_are_one(text: str, kept: list[str]) -> None:
@@ -78,6 +87,8 @@ def test_words_that_touch_a_number_are_cut_off() -> None:
     [
         ("type-2, mid-1990s, covid-19 y GPT-4", ["2", "1990s", "covid-19", "GPT-4"]),
         ("15 mg/kg/día, 10 €/mes/usuario, $10/user/month", ["15 mg/kg", "10 €", "$10"]),
+        ("el-5, type-2.5", ["5", "2.5"]),
+        ("5 %/mes/uno, +5 €/mes/uno, 7 €/2/x", ["5 %", "+5 €", "7 €", "/2/x"]),
         ("Paso 2:abra, den 3:e, 3 :e", ["2", "3", "3", ":e"]),
         ("Abre 3 /usr/bin", ["3", "/usr/bin"]),
         ("type-2024.jpg, type-8@gmail.com", ["type-2024.jpg", "type-8@gmail.com"]),
@@ -85,6 +96,6 @@ def test_words_that_touch_a_number_are_cut_off() -> None:
     ],
 )
 def test_words_beside_a_number_are_read(text: str, kept: list[str]) -> None:
-    read = {"type", "mid"}
+    read = {"type", "mid", "el"}
     spans = cut_words(text, find_spans(text), lambda begin, end: text[begin:end] in read)
     assert [text[begin:end] for begin, end in spans] == kept

@@ -119,7 +119,9 @@ def test_scores_do_not_stay_when_the_best_weights_change(kept: Workshop) -> None
 def test_a_run_that_is_refused_leaves_nothing(kept: Workshop) -> None:
     run = kept.train(*FEW)
     before = sorted(kept.runs.iterdir())
-    with pytest.raises(UserError, match="too small for the characters"):
+    with pytest.raises(
+        UserError, match=r"too small for the characters of this corpus: raise it to \d+ or more"
+    ):
         kept.train(*FEW, "tokenizer.vocabulary_size=20")
     assert sorted(kept.runs.iterdir()) == before
     assert (kept.runs / "latest").resolve() == run.path.resolve()

@@ -7,8 +7,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 from sample_configs import changed, configured
@@ -21,7 +23,9 @@ from nmt.data.mixture import SourcePairs
 from nmt.data.noise_workers import NoiseWorkers
 from nmt.data.prepared import PreparedCorpus
 from nmt.data.splitting import Pair
+from nmt.data.tokenizer import UNK
 from nmt.runs.folder import RunFolder
+from nmt.text.context import add_context
 from nmt.training import preparation
 from nmt.training.preparation import (
     list_probe_candidates,
@@ -110,6 +114,33 @@ def test_a_corpus_that_a_tokenizer_cuts_well_keeps_it(
     assert resolve_vocabulary(resolved, corpus, shown) == resolved
     assert resolve_vocabulary(stored, corpus, shown) == stored  # starts from no run
     assert said(shown) == [line]
+
+
+@pytest.mark.parametrize(("old_tokens", "is_new"), [(109, False), (111, True)])
+def test_tokenizers_are_compared_on_pairs_of_the_whole_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old_tokens: int, is_new: bool
+) -> None:
+    compared: list[list[Pair]] = []
+
+    def count_tokens(tokenizer: int, pairs: list[Pair]) -> int:
+        compared.append(pairs)
+        return tokenizer
+
+    run = SimpleNamespace(load_tokenizer=lambda: old_tokens, config=tiny(tmp_path))
+    monkeypatch.setattr(RunFolder, "open", lambda path: run)
+    monkeypatch.setattr(preparation, "prepare_tokenizer", lambda *arguments: 100)
+    monkeypatch.setattr(preparation, "_count_tokens", count_tokens)
+    monkeypatch.setattr(preparation, "_COMPARED", 2)
+    start = {"training.start_from": str(tmp_path), "training.new_vocabulary": None}
+    resolved = resolve_vocabulary(changed(tiny(tmp_path), start), CORPUS, console())
+    assert resolved.training.new_vocabulary is is_new
+    assert compared == [[TRAIN[0], TRAIN[20]]] * 2
+
+
+def test_both_sides_are_counted_and_unknown_tokens_several_times() -> None:
+    target = SimpleNamespace(encode=lambda texts: [np.array([UNK, 7])])
+    tokenizer: Any = SimpleNamespace(encode=lambda texts: [np.array([7, 8, 9])], target=target)
+    assert preparation._count_tokens(tokenizer, [Pair("a", "b")]) == 3 + 8 + 2
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
@@ -220,6 +251,43 @@ def test_phrases_of_the_pairs_are_trained_on(
     plan_training(config, tested, tokenizer)
     assert {first, second, third}.isdisjoint(planned[2])
     assert {*added[3:]} < {*planned[2][400:]}
+
+
+@pytest.mark.parametrize(
+    ("tag", "sources", "weights", "read", "phrases"),
+    [
+        (None, ["uno", "dos"], [1.0, 0.0], ["uno"], ["uno"]),
+        (None, ["uno", "<2en> dos"], None, [], []),  # tags that phrases would lack
+        ("<2en>", ["<2en> uno"], None, ["uno"], ["<2en> uno"]),
+        (None, [add_context("dos", ["uno"])], None, ["dos"], ["dos"]),
+        (None, ["tres"], None, ["tres"], []),  # a test sentence
+    ],
+)
+def test_phrases_are_those_of_bare_sentences(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tag: str | None,
+    sources: list[str],
+    weights: list[float] | None,
+    read: list[str],
+    phrases: list[str],
+) -> None:
+    given: list[Pair] = []
+
+    def load_phrases(pairs: list[Pair], cache_dir: Path) -> list[Pair]:
+        given.extend(pairs)
+        return pairs
+
+    monkeypatch.setattr(preparation, "load_phrases", load_phrases)
+    pairs = SourcePairs(
+        "a", [Pair(text, "t") for text in sources], 1, is_read=True, weights=weights
+    )
+    known = {"a": SourceConfig("files", path="a.tsv", tag=tag)}
+    config = tiny(tmp_path)
+    config = replace(config, data=replace(config.data, sources=known, known_tags=["<2en>"]))
+    found = preparation._find_phrases(config, pairs, {"tres"})
+    assert [pair.source for pair in given] == read
+    assert [pair.source for pair in found] == phrases
 
 
 def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:

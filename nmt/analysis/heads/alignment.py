@@ -9,7 +9,7 @@ import numpy as np
 
 from nmt.analysis.heads.statistics import diagonal, entropy
 from nmt.inference.alignment import weigh_words
-from nmt.inference.forced_decoding import align_pairs, count_pair_tokens
+from nmt.inference.forced_decoding import align_pairs, attend_pairs, count_pair_tokens
 from nmt.inference.translator import Translator
 from nmt.text.spans import Span
 from nmt.text.words import assign_to_words, find_words
@@ -103,7 +103,11 @@ def align_heads(
     """Yield `weigh_rows` of the attention of every head, pair by pair; None as `align`."""
 
     def weigh(fitting: Sequence[tuple[str, str]]) -> list[np.ndarray]:
-        return [attention.cross for attention in translator.attentions(fitting)]
+        engine, size = translator.keras_engine("attention"), translator.decoding.batch_size
+        attentions = attend_pairs(
+            engine, translator.tokenizer, fitting, batch_size=size, uses_slots=False
+        )
+        return [attention.cross for attention in attentions]
 
     return _align(translator, pairs, weigh, weigh_rows)
 
