@@ -36,8 +36,8 @@ _ONE_WORD = re.compile(r"\w+\W?")
 def write_first_letter(segment: Segment, text: str, tokenizer: Tokenizer) -> str:
     """Return a translation whose first letter is a capital or a small one, as its place needs.
 
-    At the beginning of a sentence, a capital of the source is copied. Inside of a sentence, common
-    words begin with a small letter.
+    At the beginning of a sentence, a capital of the source is copied. Inside of a sentence, and
+    after a number or a name that begins both texts, common words begin with a small letter.
 
     Args:
         segment: the source.
@@ -45,7 +45,10 @@ def write_first_letter(segment: Segment, text: str, tokenizer: Tokenizer) -> str
         tokenizer: of the run. Words that are a single piece in lower case are common.
     """
     if not segment.begins_lower:
-        return copy_first_capital(segment.text, text)
+        text = copy_first_capital(segment.text, text)
+        begins_with_slot = all(each.startswith(SLOTS[0]) for each in (segment.text, text))
+        if not (begins_with_slot and segment.may_lower and segment.spans[0][0].isalnum()):
+            return text
     terms = segment.glossary.terms
     if any(re.match(rf"{re.escape(term.target)}(?!\w)", text) for term in terms):
         return text

@@ -26,6 +26,7 @@ from nmt.inference.segments import (
     continues_other,
     link_parts,
     list_remarks,
+    may_lower,
     read_remarks,
 )
 from nmt.inference.sentence_reading import ReadSentence, SentenceReader
@@ -65,8 +66,8 @@ _CUTS = (
     re.compile(r"\s+"),
 )
 # Of a list or a column; E, I, O, U and Y are words.
-_LETTER = re.compile("[A-DF-HJ-NP-TV-XZ]", re.IGNORECASE)
-_SPEAKER = re.compile(rf"{_LETTER.pattern}\.?\s?:")
+_LETTER = re.compile(r"[A-DF-HJ-NP-TV-XZ]\.?", re.IGNORECASE)
+_SPEAKER = re.compile(rf"{_LETTER.pattern}\s?:")
 _FindSpans = Callable[[str], list[Span]]
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
@@ -292,6 +293,7 @@ class Segmenter:
                     brackets=read.brackets,
                     dates=self._reader.dates,
                     begins_lower=continues_other(sentence.space, self.target_language),
+                    may_lower=may_lower(self.target_language),
                     remarks=list_remarks(read.slotted, read.case),
                 )
             ]

@@ -61,6 +61,7 @@ class Segment:
     # Whether it is inside of a sentence: a common word at the beginning of its translation has no
     # capital.
     begins_lower: bool = False
+    may_lower: bool = False  # see `may_lower`
     remarks: tuple[Remark, ...] = ()  # those of its kept spans that are translated
 
     @property

@@ -17,8 +17,8 @@ from nmt.text.brackets import PAIRS, find_remarks, read_brackets
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
-from nmt.text.measures import add_units, cut_words, join_ranges
-from nmt.text.names import is_word_of
+from nmt.text.measures import add_units, cut_words, join_formulas, join_ranges
+from nmt.text.names import find_acronyms, is_word_of
 from nmt.text.options import find_options
 from nmt.text.scripts import (
     has_capital_nouns,
@@ -50,13 +50,11 @@ _MAX_BEFORE = 6  # characters before a symbol that are searched for an abbreviat
 _LAST_CAPITALS = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]{1,4}$")
 # Before a bracket: the mark of an item, as b) and iii).
 _LAST_LETTER = re.compile(r"(?<!\w)(?:[^\W\d_]|[ivx]{2,4}|[IVX]{2,4})$")
+_SUBSCRIPTS = frozenset("₀₁₂₃₄₅₆₇₈₉")
 _NOTE = re.compile("[¹²³⁰⁴-⁹]+$")  # the number of a footnote
 _INSIDE_SIGNS = ("", " ", "...", "…")  # between symbols that are one, such as [...]
 _FIRST_CAPITALS = re.compile(r"[A-ZÀ-ÖØ-Þ]{1,4}(?!\w)")
-_MIN_KNOWN = 3  # occurrences from which on a word in capitals counts as known
 _WORDS_PER_APOSTROPHE = 1000  # a language in which they are rarer is written without apostrophes
-# By itself, or before a colon.
-_ACRONYM = re.compile(r"([A-Z]{2,4}|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?:?")
 
 
 class ReadSentence(NamedTuple):
@@ -168,7 +166,9 @@ class SentenceReader:
         ]
 
     def _read(self, text: str, cuts: Collection[int] = ()) -> ReadSentence:
-        acronym = _find_acronym(text, self._words) if self._keeps_names else None
+        acronym = None
+        if self._words is not None and self._keeps_names:
+            acronym = find_acronyms(text, self._words.counts)
         if acronym and not (self._glossary.find(text) or self._normalizer.find_short_forms(text)):
             slotted = self.insert_slots(text, [acronym])
             return ReadSentence(text, text, slotted, LetterCase.ORDINARY, is_copied=True)
@@ -257,7 +257,8 @@ class SentenceReader:
         if self._words is not None:
             spans = list(cut_words(text, spans, is_read))
         spans = sorted([*spans, *find_options(text, spans, is_read)])
-        kept = [*join_ranges(text, add_units(text, spans, is_read)), *dates]
+        numbers = join_ranges(text, add_units(text, spans, is_read))
+        kept = [*join_formulas(text, numbers, is_read), *dates]
         remarks = self._find_remarks(text)
         is_inside = make_overlap_test(remarks)
         return sorted([*remarks, *(span for span in kept if not is_inside(*span))])
@@ -297,7 +298,8 @@ class SentenceReader:
             return False  # a letter of a longer word
         is_known = self._words is not None and word.lower() in self._words.counts
         letters = [sign in unencodable for sign in word if sign.isalnum()]
-        return not is_known and 2 * sum(letters) >= len(letters)
+        is_formula = not _SUBSCRIPTS.isdisjoint(word)  # H₂O
+        return is_formula or (not is_known and 2 * sum(letters) >= len(letters))
 
     def _has_names(self, title: str) -> bool:
         """Whether a text with the capitals of a title may be a list of names."""
@@ -361,14 +363,6 @@ def _are_known(term: str, words: SourceWords | None) -> bool:
 def _locate_terms(glossary: Glossary, text: str) -> list[Span]:
     """Return the characters [begin, end) of the terms of a text."""
     return [(match.begin, match.end) for match in glossary.find(text)]
-
-
-def _find_acronym(text: str, words: SourceWords | None) -> Span | None:
-    """Return the characters of an unknown acronym that is all of a text: PDF, IMC:, L-V."""
-    match = _ACRONYM.fullmatch(text)
-    if match is None or words is None or words.counts.get(match[1].lower(), 0) >= _MIN_KNOWN:
-        return None
-    return match.span(1)
 
 
 def _add_capitals(text: str, begin: int, end: int) -> Span:

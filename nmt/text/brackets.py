@@ -43,8 +43,8 @@ _LIST_MARKER = re.compile(
     rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)|[ivx]{{2,4}}\)){_TAGS}\s+(?=\S)"
     # Not an initial, nor a letter of an abbreviation, which no capital follows.
     rf"|{_TAGS}(?:[a-z]|[ivx]{{2,4}})\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}])"
-    # Of a heading in capitals; an initial there is copied, too.
-    rf"|{_TAGS}[A-Z]\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}]{{3}})"
+    # Of a heading in capitals, where an initial is copied, too, or of an interview: P. ¿Por qué?
+    rf"|{_TAGS}[A-Z]\.{_TAGS}\s+(?=[{CAPITALS}]{{3}}|[¿¡])"
     # The bullet of a list in a PDF may touch its text.
     rf"|[•‣⁃](?=[¿¡«“\"(]*[^\W_])"
     # A dash before a single consonant is that of an option: -v.
@@ -54,7 +54,7 @@ _LIST_MARKER = re.compile(
 _ANY_MARKER = re.compile(
     rf"{_TAGS}(?:(?:[0-9]{{1,3}}|[A-Za-z])(?:\)|\.-)|\((?:[0-9]{{1,3}}|[A-Za-z]|[ivx]{{2,4}}|[IVX]{{2,4}})\)){_TAGS}\s+(?=\S)"
     r"|(?:\.{3}|…) ?(?=[¿¡]?[^\W\d_])"  # of a sentence that continues another one
-    rf"|[-–—](?=[¿¡«“\"(]*[{CAPITALS}]|[¿¡])|[-–—] (?=[¿¡{CAPITALS}])"
+    rf"|[-–—](?=[¿¡«“\"(]*[{CAPITALS}]|[¿¡])|[-–—] (?=[¿¡\d{CAPITALS}])"
 )
 # A sentence in quotation marks, brackets (also < and >) or signs of emphasis, which stay around it
 # untranslated; a mark after them ends the sentence.

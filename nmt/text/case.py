@@ -14,10 +14,8 @@ from nmt.text.spans import ANY_SLOT
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 # Of a word, such as a number; a slot that a letter or another slot follows is that of a tag.
 _BEGINS_WITH_SLOT = re.compile(rf"[\W\d_]*{ANY_SLOT}(?:(?!{ANY_SLOT})[\W\d_]|\Z)")
-# That a translation begins with, after nothing but marks, and that no hyphen continues.
-_FIRST_WORD = re.compile(
-    rf"(?:(?!{ANY_SLOT})[\W_])*(?P<word>(?P<stem>[^\W\d_]+)(?:['’][^\W\d_]+)*)(?![\w'’-])"
-)
+# That a translation begins with, after nothing but marks and slots, and that no hyphen continues.
+_FIRST_WORD = re.compile(r"[\W_]*(?P<word>(?P<stem>[^\W\d_]+)(?:['’][^\W\d_]+)*)(?![\w'’-])")
 _ALSO_SMALL = frozenset(("I", "May", "March", "August"))  # English words; in lower case, others
 _MAX_BEFORE = 64  # characters that are read before a word of a name
 _SHORT = 3  # letters of words that a title may leave in lower case

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from unicodedata import category, normalize
 
 from nmt.errors import UserError
@@ -11,6 +13,7 @@ JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji 
 TAGS = "".join(map(chr, range(0xE0020, 0xE0080)))  # of flags such as England's: letters of a code
 SPACE_SIGN = "▁"  # tokenizers use it for a space, so a text cannot contain it
 LIGATURES = {sign: normalize("NFKC", chr(sign)) for sign in range(0xFB00, 0xFB07)}  # ﬁ: fi
+_ENTITY = re.compile("&(?:[A-Za-z](?:acute|grave|circ|tilde|uml|cedil)|iquest|iexcl|szlig);")
 INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surrogate
 
 
@@ -29,9 +32,11 @@ def clean_text(text: str) -> str:
 def clean_input(text: str) -> str:
     """Return the cleaned text of a sentence to translate, with letters in place of ligatures.
 
-    PDFs have ligatures. Lone surrogates, which stand for undecodable bytes, are replaced.
+    PDFs have ligatures; pages, entities of letters, such as &eacute;. Lone surrogates, which stand
+    for undecodable bytes, are replaced.
     """
-    return clean_text(replace_surrogates(text).translate(LIGATURES))
+    text = replace_surrogates(text).translate(LIGATURES)
+    return clean_text(_ENTITY.sub(lambda match: unescape(match[0]), text) if "&" in text else text)
 
 
 def replace_surrogates(text: str) -> str:

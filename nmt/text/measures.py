@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
-from nmt.text.spans import Span
+from nmt.text.spans import Span, make_overlap_test
 
+_BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 # Also a range, a time or a fraction.
 _NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=\d))*")
-_UNIT = re.compile(r"\s?([gmlL]|[cdhm]l|cc|am|pm|AM|PM)(?![\w@'’/-]|\.\w)")  # after a number
+# After a number; also an unknown word without vowels, such as lpm.
+_UNIT = re.compile(r"\s?([gmlL]|[b-df-hj-np-tv-z]{2,4}|am|AM|PM)(?![\w@'’/-]|\.\w)")
 # Of a laboratory, such as mmol/L; the letter of a room, as in 101-B; a direction, after an angle.
 _OTHER_UNITS = re.compile(
     r"(?:\s?(?:[kmnpµμ]?g|[mnpµμ]?mol|mEq|[mµμ]?(?:UI|IU|U))/m?[lL]|-[A-Z]"
@@ -21,6 +25,17 @@ _PRIME = re.compile(r"['′](?![\w'])")
 _OPENING_QUOTE = re.compile(r"(?<!\w)'\w")
 _RANGE = re.compile(r"\s[—–x×+=÷±-]\s")  # between numbers, also of a formula
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
+# Of a formula: a function, a variable, a number; x², f(x), P(A ∪ B), 10.
+_TERM = (
+    r"(?:[A-Za-z]{0,3}\([\w.,+−∪∩ -]{1,16}\)"
+    r"|√?\d*[A-Za-zα-ω]{1,2}[\d²³⁰¹⁴-⁹₀-₉]*(?!\w)|√?\d(?:[\w.,]*\w)?)"
+)
+_FORMULA = re.compile(
+    rf"(?<![\w.,/@#$€]){_TERM}(?:\s?[-+−–±*/^·×÷=<>≤≥≠≈∪∩→]\s?{_TERM})+(?![\w(])"
+    r"|\$(?=[^$]{0,200}[\\^_={}]|\w\$)[^\s$\d](?:[^$]{0,200}[^\s$])?\$(?!\w)"  # of LaTeX
+)
+_FORMULA_SIGN = re.compile("[=<>≤≥≠≈^·∪∩→$]")
+_VARIABLES = re.compile(r"(?<!\w)[A-Za-z]{2}(?!\w|\()")
 _TOUCHING_WORD = re.compile(r"(\d+)[^\W\d_]{4,}")  # 3hijos; shorter ones are endings: 2nda
 _WORD_BEFORE = re.compile(r"([a-z]{2,5})-\d[\d.,:/–-]*s?")  # type-2, mid-1990s
 # After a number with its unit, no path or placeholder begins: 10 €/mes/usuario, Paso 2:abra.
@@ -72,6 +87,31 @@ def join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
+def join_formulas(
+    text: str, spans: Sequence[Span], is_read: Callable[[int, int], bool]
+) -> list[Span]:
+    """Return kept spans with the formulas of a sentence, such as x > 0 and c = 3·10^8 m/s.
+
+    Args:
+        text: the sentence.
+        spans: characters [begin, end) of its kept spans, in order.
+        is_read: see `add_units`; a formula has no such words.
+    """
+    formulas: list[Span] = []
+    for match in _FORMULA.finditer(text) if _FORMULA_SIGN.search(text) else ():
+        begin, end = match.span()
+        inner = spans[bisect_right(spans, begin, key=_END) : bisect_left(spans, end, key=_BEGIN)]
+        begin, end = min([begin, *map(_BEGIN, inner)]), max([end, *map(_END, inner)])
+        is_apart = not formulas or formulas[-1][1] <= begin
+        is_tag = any(text[first] in "<&" for first, _ in inner)
+        words = (word.span() for word in _VARIABLES.finditer(text, begin, end))
+        has_words = any(is_read(*word) for word in words)
+        if _FORMULA_SIGN.search(match[0]) and is_apart and not (is_tag or has_words):
+            formulas.append((begin, end))
+    is_inside = make_overlap_test(formulas)
+    return sorted([*formulas, *(span for span in spans if not is_inside(*span))])
+
+
 def _has_digit(text: str) -> bool:
     return any(map(str.isdecimal, text))
 
@@ -92,7 +132,7 @@ def cut_words(
     for begin, end in spans:
         touches = begin == last[1] and _NUMBER_AND_UNIT.fullmatch(text, *last)
         last = begin, end
-        if touches and _CONTINUED.match(text, begin):
+        if touches and _CONTINUED.match(text, begin) and not _has_digit(text[begin:end]):
             continue
         before = _WORD_BEFORE.fullmatch(text, begin, end)
         if before and is_read(*before.span(1)):

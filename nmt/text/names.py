@@ -1,8 +1,9 @@
-"""Words that are kept, and not translated, wherever they stand: names of a list, and laughter."""
+"""Words that are kept wherever they stand, not translated: listed names, acronyms, laughter."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -42,6 +43,11 @@ _DOTTED_HONORIFICS = frozenset(["D.", "M."])
 _LONGEST_PARTICLE = 3  # letters, as of De and Los
 _FAMILY_NAMES = 2  # of a person
 _OPENING_MARKS = "¿¡«“‘\"'([—–-"
+_LONGEST_ACRONYM = 4  # letters, between hyphens
+_JOINTS = re.compile("['’-]")  # of the parts of a word
+_MIN_KNOWN = 3  # occurrences from which on an acronym that is a text is read
+# By themselves, or before a colon or a dot.
+_ACRONYMS = re.compile(r"([A-Z]{2,4}(?:(?:, |/)[A-Z]{2,5})*|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?[:.]?")
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
 
@@ -110,6 +116,28 @@ def ends_with_name(text: str) -> bool:
 def is_laughter(word: str) -> bool:
     """Whether a word is laughter, such as jajaja."""
     return _LAUGHTER.fullmatch(word.lower()) is not None
+
+
+def is_acronym(word: str) -> bool:
+    """Whether a word is written as PDF or USB-C; a longer one in capitals may be shouted."""
+    parts = _JOINTS.split(word)
+    is_short = all(part.isalpha() and len(part) <= _LONGEST_ACRONYM for part in parts)
+    return len(word) > 1 and word.isupper() and is_short
+
+
+def find_acronyms(text: str, counts: Mapping[str, int]) -> tuple[int, int] | None:
+    """Return the characters of rare acronyms that are all of a text: PDF, IMC:, L-V, JPG/PNG.
+
+    Args:
+        text: the text.
+        counts: word in lower case -> occurrences in training.
+    """
+    match = _ACRONYMS.fullmatch(text)
+    if match is None:
+        return None
+    parts = re.split("/|, ", match[1].lower())
+    is_known = any(counts.get(part, 0) >= _MIN_KNOWN for part in parts)
+    return None if is_known else match.span(1)
 
 
 @cache

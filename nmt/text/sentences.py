@@ -32,9 +32,9 @@ _SEPARATOR = re.compile(
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
     r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
-    # PRIMERA.- El precio; not 1.- of an item, and not EE.UU.- of a report.
-    rf"|(?<=[\w)]\.)(?<!^\d\.)(?<!^\d\d\.)(?<!^[a-zA-Z]\.)(?<!\.[A-Z]\.)(?<!UU\.)[-–—]\s+"
-    rf"(?=[¿¡«“\"]*[{CAPITALS}])"
+    # PRIMERA.- El precio; Madrid (EFE) - El rey; not 1.- of an item, nor EE.UU.- of a report.
+    r"|(?:(?<=[\w)]\.)(?<!^\d\.)(?<!^\d\d\.)(?<!^[a-zA-Z]\.)(?<!\.[A-Z]\.)(?<!UU\.)"
+    rf"|(?<=[A-Z]{{2}}\)\s))[-–—]\s+(?=[¿¡«“\"(]*[{CAPITALS}])"
 )
 _CAPITALIZED = rf"[{CAPITALS}][^\W\d_{CAPITALS}]{{2,}}"
 _LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida
@@ -76,7 +76,7 @@ _LABEL = re.compile(
     rf"|(?P<remark>\((?:(?:[{CAPITALS}]|[^\W\d_]{{2}})[^\W\d_]{{2}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])"
     rf"[^()]{{,60}}\)|\[(?:[^\W\d_]{{3}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])[^\[\]]{{,60}}\])\s+"
     rf"(?=[¿¡«“\"(\[]*[{CAPITALS}])"
-    r"|\[?\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? \d{1,2}:\d{2}(?::\d{2})?(?:\]| -) )"
+    r"|[\[(]?(?:\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? )?\d{1,2}(?::\d{2}){1,2}(?:[\])]| [—–-]) (?!\d))"
 )
 _ITEM = re.compile(r"(?:[IVX]{1,4}|[ivx]{2,4}|[A-Za-z]|P\.\s?[DS])\.\s+")  # of a list, or P.S.
 _WORD = re.compile(r"[^\W\d_]+")

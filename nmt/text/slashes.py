@@ -31,7 +31,7 @@ _LANGUAGES = {
         "oder",
         "pro",
         "tag stunde woche monat jahr minute sekunde person kilometer",
-        r"(?!über|unter|hinter|nach|ohne|beim|oder|aber)\w{4,}/-?(?:in|innen|r|n|en)",
+        r"(?!(?:über|unter|hinter|nach|ohne|beim|oder|aber)/)\w{4,}/-?(?:in|innen|r|n|en)",
     ),
     "en": _Language(
         "and",
@@ -45,7 +45,7 @@ _LANGUAGES = {
         "o",
         "por",
         "día hora semana mes año minuto segundo persona noche kilómetro",
-        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|n|s)/-?r?as?"
+        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!(?:sobre|entre|desde)/)\w{3,}(?:e|es|r|l|n|s)/-?r?as?"
         r"|(?:el/la|la/el|los/l?as|las/l?os|una?/[oa]|unos/u?n?as)|\w{2,}[aeo]/s",
     ),
     "fr": _Language(
@@ -53,7 +53,7 @@ _LANGUAGES = {
         "ou",
         "par",
         "jour heure semaine mois an minute seconde personne nuit kilomètre",
-        r"(?!pour|avec|sous|sans|dans|chez|vers)\w{4,}/-?(?:e|es|s|ne|nes|euses?|trices?)",
+        r"(?!(?:pour|avec|sous|sans|dans|chez|vers)/)\w{4,}/-?(?:e|es|s|ne|nes|euses?|trices?)",
     ),
     "it": _Language(
         "e",
@@ -67,7 +67,7 @@ _LANGUAGES = {
         "ou",
         "por",
         "dia hora semana mês ano minuto segundo pessoa noite quilômetro",
-        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!sobre|entre|desde)\w{3,}(?:e|es|r|l|s)/-?r?as?",
+        r"\w{2,}(?:o/as?|os/as|a/o|as/os)|(?!(?:sobre|entre|desde)/)\w{3,}(?:e|es|r|l|s)/-?r?as?",
     ),
 }
 # Languages in which @ stands for -o and -a.

@@ -22,6 +22,7 @@ from nmt.text.names import (
     CAPITALIZED_HONORIFICS,
     HONORIFICS,
     ends_with_name,
+    is_acronym,
     is_honorific,
     is_laughter,
     is_name,
@@ -215,7 +216,9 @@ class SourceWords:
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
             continues_name = bool(names) and text[names[-1][1] : begin] == " "
-            is_first = begins_sentence and not (_has_inner_capital(word) or continues_name)
+            is_first = begins_sentence and not (
+                continues_name or _has_inner_capital(word) or is_acronym(word)
+            )
             if not _is_name_or_laughter(word):
                 if word == word.lower():
                     continue
@@ -275,10 +278,12 @@ class SourceWords:
             is_name_here = _stands_as_name(word, count, before, follows_name=follows_name)
             # At the beginning of a sentence, any word has a capital.
             is_name_anywhere = is_name(lower if begins_sentence else word)
+            has_count = count > 0 or len(word) < _MIN_LETTERS  # pH
             is_unknown = (
                 not self._is_known(lower)
                 or _joins_names(word)
-                or (is_rare and count > 0 and (is_name_anywhere or _has_inner_capital(word)))
+                or (is_rare and (is_acronym(word) or is_laughter(word)))
+                or (is_rare and has_count and (is_name_anywhere or _has_inner_capital(word)))
             )
             if (is_unknown or is_name_here) and not is_kept(begin, end):
                 yield begin, end, begins_sentence and not is_name_here

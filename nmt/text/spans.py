@@ -27,7 +27,7 @@ _TOUCHED = re.compile(rf"(?!{UNSPACED})[^\s¿¡(\[{{«“‘\"'-]$")
 _LAST_WORD = re.compile(r"(\w*)\s*$")
 _FIRST_WORD = re.compile(r"\s*(\w*)")
 # Begins a tag, an ending or a reference, or is a tag of a document.
-_TAG = re.compile(r"[<(\[\ue000-\uf8ff]|\{\{[#/^]|\{%|\{\$(?:START|CLOSE)_")
+_TAG = re.compile(r"[<(\[\ue000-\uf8ff]|&[a-z#]|\{\{[#/^]|\{%|\{\$(?:START|CLOSE)_")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
 # A placeholder without a number or a name, which programs fill by its position: %5.2f, %s, {}.
 _POSITIONAL = re.compile(
@@ -115,7 +115,7 @@ PATTERNS = {
     r"|<%[^%]*%>|\$t\([^()]*\)|@(?:\.[a-z]+)?:[A-Za-z_]+(?:\.[A-Za-z0-9_]+)*"
     r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*(?:-[a-z0-9_]+)*:|:[a-z_][a-z0-9_]*\b|:[+-]1:",
     "file": rf"(?:[A-Za-z]:\\|~?/)?(?:{_NAME}[/\\]|\.\.?/){{0,9}}"
-    rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
+    rf"(?:{_STEM}\.){{0,2}}{_STEM}(?:\([{_LATIN}0-9]+\))?\.(?:{_EXTENSIONS})\b"
     rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
     # One backslash, and any before n, r, t or u, may be that of a command or an escape.
     rf"|{_STEM}(?:\\[A-Za-mo-qsv-z0-9_](?:[.-]?[{_LATIN}0-9])+){{2,}}"
@@ -127,14 +127,14 @@ PATTERNS = {
     r"|[A-Za-z][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)+",
     "tag": rf"@[{_LATIN}][{_LATIN}0-9]*(?:\.[a-z0-9_]+)*|#[{_LATIN}][{_LATIN}0-9]*",
     "emoji": f"{_EMOJI_SEQUENCE}(?: ?{_EMOJI_SEQUENCE})*|[0-9#*]\ufe0f?\u20e3"
-    r"|[:;]'?-?(?:[()]|[DPp]\b)|<3\b",
+    r"|[:;]'?-?(?:[()]|[DPp]\b)|:/\B|<3\b",
     # Degrees, minutes and seconds, as of coordinates.
     "number": "[0-9]{1,3}[°º] ?[0-9]{1,2}['′’](?: ?[0-9]{1,2}(?:[.,][0-9]{1,4})?(?:[\"″”]|''))?"
     r"|\+[0-9]{1,3}(?:[ -]?(?:\([0-9]{2,4}\)|[0-9]{2,4})){2,5}\b"
     rf"|(?:[A-Za-z]{{1,5}}-|[+−±~-]?(?:[A-Z]{{0,3}}[$€£¥] ?)?[+−-]?)"
     rf"(?:(?:[A-Z]{{2}}[0-9]{{2}}|[0-9]{{2,4}})(?: [0-9]{{2,4}}){{2,7}}\b"  # telephone, account
     rf"|[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[0-9]{{7,8}}-[A-Z]\b"
-    rf"|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
+    rf"|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}₀-₉]*)"
     rf"(?:[.,:/'’–٫٬-][{_DIGIT}][{_LATIN}{_DIGIT}]*|，[０-９]{{3}}|．[０-９][{_LATIN}{_DIGIT}]*"
     rf"|\.[ºª]|-[A-Z]{{2,4}}\b)*"
     rf"(?:%| (?:{_NAMED})| %\B"
@@ -142,7 +142,7 @@ PATTERNS = {
     rf"| ?(?:[ap]\. ?m\.|[AP]\. ?M\.|[AP]M\b))?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
     "bracket": r"[A-Za-z]?\([A-Za-z]\)|\((?:[ivx]{2,4}|[IVX]{2,4}|[0-9]{1,4})\)"
-    r"|\[(?:[0-9]{1,4}|[xX])\]"
+    r"|\[(?:[0-9]{1,4}|[xX]|sic)\]|\(sic\)|[A-DF-NP-XZ]/[A-Za-z]\b"
     r"|\[(?:[0-9]+|\*),(?:[0-9]+|\*)\]",  # and a choice by number
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",

@@ -396,15 +396,16 @@ def test_ligatures_are_read_as_letters(slotted: Tokenizer) -> None:
 
 
 def test_unknown_acronyms_by_themselves_are_copied(slotted: Tokenizer) -> None:
-    words = SourceWords({"no": 3, "hola": 50, "tv": 2})
+    words = SourceWords({"no": 50, "hola": 3, "tv": 2})
     segmenter = Segmenter(slotted, 63, language="es", words=words)
-    for text, is_copied in (
-        *(("PDF", True), ("L-V:", True), ("TV :", True)),
-        *(("NO", False), ("HOLA", False)),
-    ):
+    acronyms = ("PDF", "L-V:", "TV :", "JPG, PNG.", "EUR/USD:")
+    for text, is_copied in [
+        *((each, True) for each in acronyms),
+        *((each, False) for each in ("NO", "HOLA", "PDF, NO")),
+    ]:
         [segment] = segmenter.segment(text).segments
         assert (segment.is_copied, segment.full_text) == (is_copied, text if is_copied else ANY)
-        assert segment.spans == ((text.rstrip(" :"),) if is_copied else ())
+        assert segment.spans == ((text.rstrip(" :."),) if is_copied else ())
     assert not Segmenter(slotted, 63, language="es").segment("PDF").segments[0].is_copied
     terms = Glossary([Term("PDF", "file")], ("es", "en"))
     assert not segmenter.with_glossary(terms).segment("PDF").segments[0].is_copied
@@ -427,6 +428,7 @@ def test_the_numbers_of_footnotes_are_kept(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 63, language="es", words=words)
     [segment] = segmenter.segment("Hoy¹ hace frío.²").segments
     assert segment.spans == ("¹", "²")
+    assert segmenter.segment("Hoy hace CO₂.").segments[0].spans == ("CO₂",)
 
 
 def test_names_with_a_bracket_between_them_are_two(slotted: Tokenizer) -> None:

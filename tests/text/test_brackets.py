@@ -28,6 +28,7 @@ ALL = frozenset(PAIRS)
         ("(hora de México).", ("(", "hora de México", ").")),
         ("(ii) la edad", ("(ii) ", "la edad", "")),
         ("I. Newton", ("", "I. Newton", "")),
+        ("- 3 años", ("- ", "3 años", "")),
         ("- No, gracias.", ("- ", "No, gracias.", "")),
         ("- Да, спасибо.", ("- ", "Да, спасибо.", "")),
         ("¿Vienes «mañana»?", ("", "¿Vienes «mañana»?", "")),
@@ -51,7 +52,7 @@ def test_marks_around_a_sentence(sentence: str, parts: tuple[str, str, str]) -> 
 
 
 def test_roman_items_and_headings_begin_a_line() -> None:
-    for mark, text in (("iv. ", "Los demás"), ("I. ", "INTRODUCCIÓN")):
+    for mark, text in (("iv. ", "Los demás"), ("I. ", "INTRODUCCIÓN"), ("P. ", "¿Sí?")):
         assert split_marks(mark + text, begins_line=True) == (mark, text, "")
         assert split_marks(mark + text, begins_line=False) == ("", mark + text, "")
 

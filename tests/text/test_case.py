@@ -140,7 +140,7 @@ def test_a_first_capital_is_copied(source: str, translation: str, expected: str)
         ("que llueve", "Zorbax and", "Zorbax and"),  # no common word
         ("la nasa", "NASA and", "NASA and"),
         ("que camisa", "It-shirt", "It-shirt"),
-        (f"{SLOT} y", f"{SLOT} And", f"{SLOT} And"),
+        (f"{SLOT} y", f"{SLOT} And", f"{SLOT} and"),
         ("3 y", "3 And", "3 And"),
         ("", "And", "And"),
         ("y", "", ""),

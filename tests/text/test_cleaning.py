@@ -37,6 +37,7 @@ def test_clean_text(raw: str, clean: str) -> None:
 def test_ligatures_become_letters_where_texts_are_translated() -> None:
     text = "ﬀ ﬁ ﬂ ﬃ ﬄ ﬅ ﬆ el ﬁn \ud800"
     assert clean_input(text) == "ff fi fl ffi ffl st st el fin ?"
+    assert clean_input("&iquest;Caf&eacute;&nbsp;&hellip; &eacute") == "¿Café&nbsp;&hellip; &eacute"
     assert clean_text("el ﬁn") == "el ﬁn"  # runs must be able to resume
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import cpu_seconds
 
-from nmt.text.measures import add_units, cut_words, join_ranges
+from nmt.text.measures import add_units, cut_words, join_formulas, join_ranges
 from nmt.text.spans import find_spans
 
 
@@ -33,6 +33,24 @@ def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
+        ("Si x > 0, f(x) = x² + 3x – 5.", ["x > 0", "f(x) = x² + 3x – 5"]),
+        ("c = 3·10^8 m/s y a = b, a - b", ["c = 3·10^8 m/s", "a = b"]),
+        ("P(A ∪ B) = P(A) − P(A ∩ B), AB = 3", ["P(A ∪ B) = P(A) − P(A ∩ B)", "AB = 3"]),
+        ("$E = mc^2$ y $x$, de $5 a $10", ["$E = mc^2$", "$x$", "$5", "$10"]),
+        ("yo = tú, de = a $8, a <b> c </b>", ["$8", "<b>", "</b>"]),
+    ],
+)
+def test_formulas_are_kept(text: str, kept: list[str]) -> None:
+    spans = join_formulas(
+        text, list(find_spans(text)), lambda begin, end: text[begin:end] in ("de", "yo")
+    )
+    assert [text[begin:end] for begin, end in spans] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("72 lpm, 98 pts y 4 ml", ["72 lpm", "98 pts", "4 ml"]),
         ("40°24′59″N y 3°42′09″ O", ["40°24′59″N", "3°42′09″ O"]),
         ("40º 24’ 59”W", ["40º 24’ 59”W"]),
         ("5 mEq/L, 5 IU/mL, 2 ng/l", ["5 mEq/L", "5 IU/mL", "2 ng/l"]),

@@ -35,6 +35,7 @@ def read(text: str, language: str = "es", words: SourceWords | None = WORDS) -> 
         ("es", "Niñ@ y niñ@s@casa, gat@, niñ@.", "Niño y niñ@s@casa, gato, niño."),
         ("es", "Amig@s de Juan@s", "Amigos de Juan@s"),
         ("fr", "niñ@", "niñ@"),
+        ("es", "entrenador/a", "entrenador"),
         ("es", "profesor/ra, jefes/as, español/a", "profesor, jefes, español"),
         ("es", "dos veces/día, dos/veces", "dos veces por día, dos o veces"),
         ("en", "pan/day pan/leche", "pan/day pan or leche"),

@@ -347,6 +347,13 @@ def test_unknown_initials_are_kept() -> None:
     assert names(SourceWords({"iphone": 9, "ipad": 10}), "el iPhone, el iPad") == ["iPhone"]
 
 
+def test_rare_acronyms_are_kept() -> None:
+    known = SourceWords({"pdf": 9, "cd": 10, "hola": 99, "jajaja": 9})
+    assert names(known, "hola PDF, USB-C, L-V, UE y pH") == ["PDF", "USB-C", "L-V", "UE", "pH"]
+    assert names(known, "PDF, CD. CD, pdf, hola, VENGAN") == ["PDF", "VENGAN"]
+    assert names(known, "hola jajaja") == ["jajaja"]  # the model has seldom seen it
+
+
 def test_words_that_are_drawn_out_become_known_ones() -> None:
     known = SourceWords({"no": 20, "leer": 20, "sí": 20, "si": 15, "i": 30, "a": 30})
     assert correct(known, "nooooo leeeer siiii xyzw") == "no leer sí xyzw"

@@ -31,6 +31,7 @@ A, B, C = SLOTS[:3]
 
 # Texts with their spans in double brackets.
 MARKED = [
+    "Baja ⟦foto(1).jpg⟧ o ⟦v_2(es).pdf⟧ ⟦:/⟧ ⟦S/n⟧, [⟦S/n⟧] y/o ⟦(sic)⟧ http:/ C/Real ⟦2H₂O⟧",
     "Visita ⟦https://example.com⟧.",
     "Abre ⟦localhost⟧.",
     "⟦[x]⟧ Sí [ ] No ⟦[X]⟧",
@@ -379,6 +380,12 @@ def test_spans_touch_the_words_that_they_touch_in_the_source(
     source: str, text: str, expected: str | None
 ) -> None:
     assert space_slots(source, text, ["5"]) == (expected or text)
+
+
+def test_entities_touch_words_as_tags_do() -> None:
+    assert (
+        space_slots(f"uno{A}dos{B}", f"one {A} two {B}", ["&nbsp;", "&hellip;"]) == f"one{A}two{B}"
+    )
 
 
 def test_a_slash_touches_the_word_that_it_touches() -> None:
