@@ -52,7 +52,7 @@ _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?
 
 
 def is_name(word: str) -> bool:
-    """Whether a word, or the one before its 's, is a first name or a city of `names.txt`.
+    """Whether a word, or the one before its 's, is a name or a city of `names.txt`.
 
     A lower-case word that is also an ordinary word of some language is not a name.
     """
@@ -61,7 +61,7 @@ def is_name(word: str) -> bool:
     return lower in _read_names(_NAMES) and not (name == lower and lower in _read_names(_WORDS))
 
 
-def is_first_name(word: str) -> bool:
+def is_person_name(word: str) -> bool:
     """Whether a word is a name of `names.txt`, other than a city."""
     return is_name(word) and word.lower() not in _read_names(_CITIES, _WORDS)
 
@@ -106,7 +106,7 @@ def ends_with_name(text: str) -> bool:
         if not (word.istitle() and word.isalpha()):
             return False
         is_inside = at > 0 and words[at - 1][-1] not in ".!?"
-        if is_first_name(word) or (is_inside and is_name_inside_sentence(word)):
+        if is_person_name(word) or (is_inside and is_name_inside_sentence(word)):
             return True
         if len(word) <= _LONGEST_PARTICLE:
             return False

@@ -299,9 +299,9 @@ def test_rare_words_after_names_and_titles_are_family_names() -> None:
 
 
 def test_a_name_is_learned_later_than_another_word() -> None:
-    words = SourceWords(COUNTS | {"pedro": 99, "linda": 99, "ruiz": 99, "alcalde": 99})
-    assert names(words, "Pedro Ruiz vive aquí.") == ["Pedro Ruiz"]
-    assert names(words, "vi a pedro, Ruiz vive") == ["pedro"]
+    words = SourceWords(COUNTS | {"pedro": 99, "linda": 99, "tena": 99, "alcalde": 99})
+    assert names(words, "Pedro Tena vive aquí.") == ["Pedro Tena"]
+    assert names(words, "vi a pedro, Tena vive") == ["pedro"]
     assert names(words, "vi a Linda, señor Alcalde") == ["Linda"]
     assert names(words, "Linda casa, la linda casa") == []  # also a word
     learned = SourceWords(words.counts | {"pedro": 100})
@@ -310,7 +310,7 @@ def test_a_name_is_learned_later_than_another_word() -> None:
 
 def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:
     known = SourceWords({"rosa": 50, "pedro": 3, "pilar": 3, "vive": 9, "aquí": 9, "hola": 9})
-    for name in ("Ana", "SOFÍA", "Sofia", "Bogotá", "jajaja", "Hahah"):
+    for name in ("Ana", "SOFÍA", "Sofia", "Bogotá", "Pérez", "jajaja", "Hahah"):
         assert names(known, f"{name} vive aquí.") == [name]
         assert correct(known, f"{name} vive aquí.") == f"{name} vive aquí."
     assert names(known, "hola ana") == ["ana"]
@@ -318,7 +318,7 @@ def test_common_names_and_laughter_are_kept_wherever_they_stand() -> None:
     assert names(known, "Pedro vive aquí.") == ["Pedro"]  # too rare to be translated well
     assert names(known, "Pilar vive aquí.") == names(known, "el pilar") == []  # also a word
     assert correct(known, "la marta y el niño de Nina") == "la marta y el niño de Nina"
-    assert names(known, "la marta") == names(known, "el niño") == []
+    assert names(known, "la marta") == names(known, "el niño") == names(known, "o carvalho") == []
     assert names(known, "Ana's") == ["Ana"]
 
 
@@ -426,7 +426,7 @@ def test_a_sign_of_many_sources_is_learned() -> None:
 
 def test_single_capitals_and_initials_are_names() -> None:
     counts = dict.fromkeys("la vitamina y talla el libro de siglos en tom".split(), 500)
-    words = SourceWords({**counts, "pérez": 20, "método": 20, "garcía": 500})
+    words = SourceWords({**counts, "tena": 20, "pérez": 20, "método": 20, "garcía": 500})
     for text, names in (
         ("la vitamina A y la talla M", ["A", "M"]),
         ("el libro de J. Pérez", ["J. Pérez"]),
@@ -435,7 +435,7 @@ def test_single_capitals_and_initials_are_names() -> None:
         ("la vitamina A, B y C", ["A", "B", "C"]),
         ("la Y Tom", []),
         ("B. Método", []),  # a heading
-        ("la talla M. Pérez", []),  # a sentence ends
+        ("la talla M. Tena", []),  # a sentence ends
         ("A. B. Pérez", ["A. B. Pérez"]),
         ("el K-pop y la O-. de C++", ["K-pop", "O-"]),  # an unknown word, a blood type
         ("el libro A. de", []),
