@@ -27,6 +27,7 @@ from nmt.model.contract import Model
 from nmt.runs.custom_model import check_model_class, read_model_name
 from nmt.runs.folder import RunFolder
 from nmt.text.case import LetterCase
+from nmt.text.cleaning import clean_input, clean_text
 from nmt.text.context import remove_context
 from nmt.text.source_words import WORDS_FILE
 from nmt.text.spans import find_spans
@@ -133,7 +134,7 @@ def select_samples(run: RunFolder, translator: Translator, format_name: str) -> 
     return [
         source
         for (source, segment), count in zip(chosen.items(), counts, strict=True)
-        if count == 1 and _is_read_literally(segment)
+        if count == 1 and clean_text(source) == clean_input(source) and _is_read_literally(segment)
     ]
 
 

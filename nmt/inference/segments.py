@@ -356,6 +356,7 @@ def link_parts(parts: Sequence[Segment], space: str, language: str) -> list[Segm
             space=part.space if number > 1 else space,
             continues=number < len(parts),
             begins_lower=lowers and number > 1 and not _ENDS.search(parts[number - 2].text),
+            may_lower=lowers,
         )
         for number, part in enumerate(parts, 1)
     ]

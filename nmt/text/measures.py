@@ -25,17 +25,18 @@ _PRIME = re.compile(r"['′](?![\w'])")
 _OPENING_QUOTE = re.compile(r"(?<!\w)'\w")
 _RANGE = re.compile(r"\s[—–x×+=÷±-]\s")  # between numbers, also of a formula
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
-# Of a formula: a function, a variable, a number; x², f(x), P(A ∪ B), 10.
+# Of a formula: a function, a variable, a number; x², f(x), P(A ∪ B), 10. Not the first word of
+# "1 = a lot" and "1 = d'accord".
 _TERM = (
-    r"(?:[A-Za-z]{0,3}\([\w.,+−∪∩ -]{1,16}\)"
-    r"|√?\d*[A-Za-zα-ω]{1,2}[\d²³⁰¹⁴-⁹₀-₉]*(?!\w)|√?\d(?:[\w.,]*\w)?)"
+    r"(?:[A-Za-z]{0,3}\([\w.,+−∪∩ -]{1,16}\)|(?![AEIOUaeou]\s[^\W\d_]{2})"
+    r"√?\d*[A-Za-zα-ω]{1,2}[\d²³⁰¹⁴-⁹₀-₉]*(?!\w|['’]\w)|√?\d(?:[\w.,]*\w)?)"
 )
 _FORMULA = re.compile(
     rf"(?<![\w.,/@#$€]){_TERM}(?:\s?[-+−–±*/^·×÷=<>≤≥≠≈∪∩→]\s?{_TERM})+(?![\w(])"
-    r"|\$(?=[^$]{0,200}[\\^_={}]|\w\$)[^\s$\d](?:[^$]{0,200}[^\s$])?\$(?!\w)"  # of LaTeX
+    r"|\$(?=[^$]{0,200}[\\^_={}]|\w\$)[^\s$\d](?:[^$]{0,200}[^\s$])?\$(?![\w({%])"  # of LaTeX
 )
 _FORMULA_SIGN = re.compile("[=<>≤≥≠≈^·∪∩→$]")
-_VARIABLES = re.compile(r"(?<!\w)[A-Za-z]{2}(?!\w|\()")
+_FORMULA_WORD = re.compile(r"(?<![\w\\])[^\W\d_]{2,}(?!\w|\()")  # not sin(x), \sin
 _TOUCHING_WORD = re.compile(r"(\d+)[^\W\d_]{4,}")  # 3hijos; shorter ones are endings: 2nda
 _WORD_BEFORE = re.compile(r"([a-z]{2,5})-\d[\d.,:/–-]*s?")  # type-2, mid-1990s
 # After a number with its unit, no path or placeholder begins: 10 €/mes/usuario, Paso 2:abra.
@@ -100,12 +101,12 @@ def join_formulas(
     formulas: list[Span] = []
     for match in _FORMULA.finditer(text) if _FORMULA_SIGN.search(text) else ():
         begin, end = match.span()
+        words = (word.span() for word in _FORMULA_WORD.finditer(text, begin, end))
+        has_words = any(is_read(*word) for word in words)
         inner = spans[bisect_right(spans, begin, key=_END) : bisect_left(spans, end, key=_BEGIN)]
         begin, end = min([begin, *map(_BEGIN, inner)]), max([end, *map(_END, inner)])
         is_apart = not formulas or formulas[-1][1] <= begin
         is_tag = any(text[first] in "<&" for first, _ in inner)
-        words = (word.span() for word in _VARIABLES.finditer(text, begin, end))
-        has_words = any(is_read(*word) for word in words)
         if _FORMULA_SIGN.search(match[0]) and is_apart and not (is_tag or has_words):
             formulas.append((begin, end))
     is_inside = make_overlap_test(formulas)

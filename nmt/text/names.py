@@ -44,7 +44,6 @@ _LONGEST_PARTICLE = 3  # letters, as of De and Los
 _FAMILY_NAMES = 2  # of a person
 _OPENING_MARKS = "¿¡«“‘\"'([—–-"
 _LONGEST_ACRONYM = 4  # letters, between hyphens
-_JOINTS = re.compile("['’-]")  # of the parts of a word
 _MIN_KNOWN = 3  # occurrences from which on an acronym that is a text is read
 # By themselves, or before a colon or a dot.
 _ACRONYMS = re.compile(r"([A-Z]{2,4}(?:(?:, |/)[A-Z]{2,5})*|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?[:.]?")
@@ -119,8 +118,8 @@ def is_laughter(word: str) -> bool:
 
 
 def is_acronym(word: str) -> bool:
-    """Whether a word is written as PDF or USB-C; a longer one in capitals may be shouted."""
-    parts = _JOINTS.split(word)
+    """Whether a word is written as PDF or USB-C; longer ones and C'EST may be shouted."""
+    parts = word.split("-")
     is_short = all(part.isalpha() and len(part) <= _LONGEST_ACRONYM for part in parts)
     return len(word) > 1 and word.isupper() and is_short
 

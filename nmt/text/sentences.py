@@ -32,9 +32,9 @@ _SEPARATOR = re.compile(
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
     r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
-    # PRIMERA.- El precio; Madrid (EFE) - El rey; not 1.- of an item, nor EE.UU.- of a report.
+    # PRIMERA.- El precio; Madrid (EFE) - El rey; not 1.- of an item, EE.UU.-, (UE) - Ana -.
     r"|(?:(?<=[\w)]\.)(?<!^\d\.)(?<!^\d\d\.)(?<!^[a-zA-Z]\.)(?<!\.[A-Z]\.)(?<!UU\.)"
-    rf"|(?<=[A-Z]{{2}}\)\s))[-–—]\s+(?=[¿¡«“\"(]*[{CAPITALS}])"
+    rf"|(?<=[A-Z]{{2}}\)\s)(?!.[^.!?]*?\s[-–—]\s))[-–—]\s+(?=[¿¡«“\"(]*[{CAPITALS}])"
 )
 _CAPITALIZED = rf"[{CAPITALS}][^\W\d_{CAPITALS}]{{2,}}"
 _LABELS = re.compile(rf"{_CAPITALIZED}(?:/{_CAPITALIZED})+")  # Entrada/Salida

@@ -278,7 +278,7 @@ class SourceWords:
             is_name_here = _stands_as_name(word, count, before, follows_name=follows_name)
             # At the beginning of a sentence, any word has a capital.
             is_name_anywhere = is_name(lower if begins_sentence else word)
-            has_count = count > 0 or len(word) < _MIN_LETTERS  # pH
+            has_count = count > 0 or len(word) < _MIN_LETTERS  # a short one is known: pH
             is_unknown = (
                 not self._is_known(lower)
                 or _joins_names(word)

@@ -142,7 +142,7 @@ PATTERNS = {
     rf"| ?(?:[ap]\. ?m\.|[AP]\. ?M\.|[AP]M\b))?",
     # A mark of an item, an ending as of niño(s), a function of a letter, a reference.
     "bracket": r"[A-Za-z]?\([A-Za-z]\)|\((?:[ivx]{2,4}|[IVX]{2,4}|[0-9]{1,4})\)"
-    r"|\[(?:[0-9]{1,4}|[xX]|sic)\]|\(sic\)|[A-DF-NP-XZ]/[A-Za-z]\b"
+    r"|\[(?:[0-9]{1,4}|[xX]|sic)\]|\(sic\)|[JOSY]/n\b"
     r"|\[(?:[0-9]+|\*),(?:[0-9]+|\*)\]",  # and a choice by number
     "line": r"_{2,}(?:/_{2,})+|_{3,}|[=~*#-]{3,}",  # to write on, or to draw
     "private": "[\ue000-\uf8ff]",

@@ -74,12 +74,20 @@ def test_samples_that_an_export_reads_otherwise_are_left_out(
 ) -> None:
     run = RunFolder.open(shutil.copytree(parrot_run, tmp_path / "run"))
     translator = Translator.load(run.path)
-    sources = ["Hola.", "Hola (no).", "<b>Hola</b> no.", "Hola & no.", "Hola. No.", "“Hola” no."]
+    sources = [
+        "Hola.",
+        "Hola (no).",
+        "<b>Hola</b> no.",
+        "Hola & no.",
+        "Hola. No.",
+        "“Hola” no.",
+        "S&iacute;.",
+    ]
     rows = "".join(f"{source}\ta\tb\n" for source in sources)
     text = f"source\treference\toutput\n{rows}"
     (run.samples / "step_99999999.tsv").write_text(text, encoding="utf-8")
     assert select_samples(run, translator, "savedmodel") == ["Hola."]
-    assert select_samples(run, translator, "keras") == ["Hola.", "Hola & no."]
+    assert select_samples(run, translator, "keras") == ["Hola.", "Hola & no.", "S&iacute;."]
 
 
 def test_a_savedmodel_gets_samples_without_their_context(parrot_run: Path, tmp_path: Path) -> None:

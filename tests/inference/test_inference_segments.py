@@ -510,6 +510,25 @@ def test_parts_of_a_sentence_begin_with_small_letters(
     assert len(engine.sources) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("3 y 4.", "en", "3 y 4."),
+        ("3 Y 4.", "en", "3 Y 4."),
+        ("{x} y 4.", "en", "{x} Y 4."),
+        ("3 y 4.", "de", "3 Y 4."),
+        ("3 y 4, 5 y 6.", "en", "3 y 4, 5 y 6."),  # in two parts
+    ],
+)
+def test_a_number_that_begins_both_texts_is_the_first_word(
+    tokenizer: Tokenizer, text: str, language: str, expected: str
+) -> None:
+    translator, _ = translator_of(
+        tokenizer, lambda text: text.replace(f"{A} y", f"{A} Y"), languages=("es", language)
+    )
+    assert translator.translate([text]) == [expected]
+
+
 def test_targets_of_terms_keep_a_capital_inside_of_a_sentence(tokenizer: Tokenizer) -> None:
     translator, _ = translator_of(tokenizer, lambda text: text[:1].upper() + text[1:])
     text = "Hay 3, 4 y 5, y 6."

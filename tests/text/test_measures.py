@@ -38,12 +38,13 @@ def test_units_belong_to_their_numbers(text: str, kept: list[str]) -> None:
         ("P(A ∪ B) = P(A) − P(A ∩ B), AB = 3", ["P(A ∪ B) = P(A) − P(A ∩ B)", "AB = 3"]),
         ("$E = mc^2$ y $x$, de $5 a $10", ["$E = mc^2$", "$x$", "$5", "$10"]),
         ("yo = tú, de = a $8, a <b> c </b>", ["$8", "<b>", "</b>"]),
+        ("1 = a veces, 2 = d'os, 3 = (muy mal), A = I do, x = a", ["1", "2", "3", "x = a"]),
+        ("x = 5 km, $y = \\sin x$, $(a) b=$(c)", ["x = 5 km", "$y = \\sin x$", "(a)", "(c)"]),
     ],
 )
 def test_formulas_are_kept(text: str, kept: list[str]) -> None:
-    spans = join_formulas(
-        text, list(find_spans(text)), lambda begin, end: text[begin:end] in ("de", "yo")
-    )
+    read = {"de", "yo", "muy", "sin", "km"}
+    spans = join_formulas(text, list(find_spans(text)), lambda begin, end: text[begin:end] in read)
     assert [text[begin:end] for begin, end in spans] == kept
 
 
@@ -90,6 +91,12 @@ def test_the_time_is_linear(part: str) -> None:
     text = part * (60_000 // len(part))
     with cpu_seconds(5):
         assert list(add_units(text, find_spans(text), lambda begin, end: False))
+
+
+def test_the_time_of_formulas_in_one_span_is_linear() -> None:
+    text = f"`{'a=b ' * 15_000}`"
+    with cpu_seconds(5):
+        assert join_formulas(text, [(0, len(text))], lambda begin, end: False) == [(0, len(text))]
 
 
 def test_words_that_touch_a_number_are_cut_off() -> None:

@@ -216,6 +216,7 @@ def test_common_words_are_abbreviations_of_the_library_that_end_a_sentence(langu
         ("Es (EFE).- El niño.", ["Es (EFE).", "- ", "El niño."]),
         ("Es (EFE) - El niño.", ["Es (EFE) ", "- ", "El niño."]),
         ("Es (1949) - El niño.", ["Es (1949) - El niño."]),
+        ("La UE (UE) – Ana – habla.", ["La UE (UE) – Ana – habla."]),
         ("ANA.— (Llora.) Ven.", ["ANA.", "— ", "(Llora.) Ven."]),
         ("En EE.UU.- El niño.", ["En EE.UU.- El niño."]),
         ("A las 5 p. m. (hora local) empezó.", ["A las 5 p. m. (hora local) empezó."]),

@@ -351,6 +351,7 @@ def test_rare_acronyms_are_kept() -> None:
     known = SourceWords({"pdf": 9, "cd": 10, "hola": 99, "jajaja": 9})
     assert names(known, "hola PDF, USB-C, L-V, UE y pH") == ["PDF", "USB-C", "L-V", "UE", "pH"]
     assert names(known, "PDF, CD. CD, pdf, hola, VENGAN") == ["PDF", "VENGAN"]
+    assert names(known, "L'ID hola") == []  # with an article
     assert names(known, "hola jajaja") == ["jajaja"]  # the model has seldom seen it
 
 

@@ -32,6 +32,7 @@ A, B, C = SLOTS[:3]
 # Texts with their spans in double brackets.
 MARKED = [
     "Baja ⟦foto(1).jpg⟧ o ⟦v_2(es).pdf⟧ ⟦:/⟧ ⟦S/n⟧, [⟦S/n⟧] y/o ⟦(sic)⟧ http:/ C/Real ⟦2H₂O⟧",
+    "C/Góngora, D/Dª, L/M/V",
     "Visita ⟦https://example.com⟧.",
     "Abre ⟦localhost⟧.",
     "⟦[x]⟧ Sí [ ] No ⟦[X]⟧",
