@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePath
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from nmt.errors import UserError
 from nmt.text.marked import MarkedText
@@ -46,28 +46,18 @@ class Document(Protocol):
         ...
 
 
-class Format(NamedTuple):
-    """A format; its module has ``extract(data, options) -> Document``, a function or a class."""
-
-    module: str
-    extensions: tuple[str, ...]
-
-
-FORMATS = {
-    "text": Format("text", ()),
-    "html": Format("html", (".html", ".htm", ".xhtml")),
-    "markdown": Format("markdown", (".md", ".markdown")),
-    "subtitles": Format("subtitles", (".srt", ".vtt")),
-    "po": Format("po", (".po", ".pot")),
-    "xliff": Format(
-        "xliff", (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".txlf", ".tmx")
-    ),
-    "office": Format("office", (".docx", ".docm", ".odt")),
-    "catalog": Format("catalog", (".json", ".arb", ".yaml", ".yml")),
-    "table": Format("table", (".csv", ".tsv")),
+# Endings of file names by format, each a module with ``extract(data, options) -> Document``.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "text": (),
+    "html": (".html", ".htm", ".xhtml"),
+    "markdown": (".md", ".markdown"),
+    "subtitles": (".srt", ".vtt"),
+    "po": (".po", ".pot"),
+    "xliff": (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".txlf", ".tmx"),
+    "office": (".docx", ".docm", ".odt"),
+    "catalog": (".json", ".arb", ".yaml", ".yml"),
+    "table": (".csv", ".tsv"),
 }
-
-
 # Formats that name their encoding, so that it cannot be given.
 NAMING_ENCODING = frozenset(("office", "po", "xliff"))
 LINES = "lines"  # a file of sentences, not a document
@@ -86,7 +76,7 @@ UNKNOWN_EXTENSIONS = frozenset(
 def find_format(path: PurePath) -> str:
     """Return the name of the format that a file name tells."""
     suffix = path.suffix.lower()
-    return next((name for name, each in FORMATS.items() if suffix in each.extensions), LINES)
+    return next((name for name, endings in FORMATS.items() if suffix in endings), LINES)
 
 
 def extract(data: bytes, name: str, options: DocumentOptions) -> Document:
@@ -96,7 +86,7 @@ def extract(data: bytes, name: str, options: DocumentOptions) -> Document:
         UserError: the document is damaged or hostile, or a library of the extra is missing.
     """
     try:
-        adapter = import_module(f"nmt.documents.{FORMATS[name].module}")
+        adapter = import_module(f"nmt.documents.{name}")
     except ModuleNotFoundError as error:
         raise UserError(
             f"format {name} needs {error.name}: pip install 'nmt[documents]'"

@@ -291,9 +291,7 @@ class _Job:
 
 def describe_formats() -> Mapping[str, Sequence[str]]:
     """Return the endings of file names by format, as ``/info`` shows them."""
-    return {LINES: (), **{name: each.extensions for name, each in FORMATS.items()}} | {
-        "text": (_PLAIN_TEXT,)
-    }
+    return {LINES: (), **FORMATS, "text": (_PLAIN_TEXT,)}
 
 
 def _find_format(query: DocumentRequest) -> str:

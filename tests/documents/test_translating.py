@@ -235,7 +235,7 @@ def test_formats_are_told_by_name() -> None:
     assert find_format(Path("a.sdlxliff")) == find_format(Path("a.mxliff")) == "xliff"
     assert find_format(Path("app_es.arb")) == "catalog"
     assert find_format(Path("a.txt")) == find_format(Path("a")) == "lines"
-    extensions = [extension for each in FORMATS.values() for extension in each.extensions]
+    extensions = [extension for each in FORMATS.values() for extension in each]
     assert len(extensions) == len(set(extensions))
     assert not UNKNOWN_EXTENSIONS.intersection(extensions)
 

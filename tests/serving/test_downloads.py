@@ -44,7 +44,7 @@ def test_a_language_cannot_leave_the_folder_and_a_name_is_of_limited_length() ->
 
 
 def test_every_ending_of_a_format_has_a_media_type() -> None:
-    endings = [ending for each in FORMATS.values() for ending in each.extensions]
+    endings = [ending for each in FORMATS.values() for ending in each]
     for ending in endings:
         assert name_download(f"a{ending}", "text", "en")[1] != "application/octet-stream", ending
 
