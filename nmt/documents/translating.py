@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -101,10 +100,11 @@ def translate_document(
     advance(0, len(distinct))
     for words in (False, True):
         chosen = [text for text in distinct if needs_alignment(text.segment) is words]
-        started: deque[Sequence[_Text]] = deque()
-        chunks = _chunk(chosen, chunk_size, started)
-        for translations in translator.stream(chunks, replace(request, words=words)):
-            chunk = started.popleft()
+        chunks = [chosen[n : n + chunk_size] for n in range(0, len(chosen), chunk_size)]
+        streamed = translator.stream(
+            ([text.in_context for text in chunk] for chunk in chunks), replace(request, words=words)
+        )
+        for chunk, translations in zip(chunks, streamed, strict=True):
             for source, [best, *_] in zip(chunk, translations, strict=True):
                 segment = source.segment
                 text, aligned = match_endings(segment.text, best.text, best.words)
@@ -222,15 +222,6 @@ def _has_surplus_point(source: str, line: str) -> bool:
     if not end or any(mark in FINAL_MARKS for mark in source[end:]):
         return False
     return line.endswith((".", "。")) and not _DOTTED.search(line)
-
-
-def _chunk(
-    texts: Sequence[_Text], size: int, started: deque[Sequence[_Text]]
-) -> Iterator[Sequence[str]]:
-    """Yield chunks of texts, which are remembered."""
-    for begin in range(0, len(texts), size):
-        started.append(texts[begin : begin + size])
-        yield [text.in_context for text in started[-1]]
 
 
 def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool) -> None:
