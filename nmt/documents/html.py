@@ -112,7 +112,7 @@ class HtmlDocument(Document):
         # The number of texts with letters before each token.
         self._lettered = [0, *accumulate(map(has_letters, texts))]
         self._options = options
-        self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
+        self._targets = sorted(self._find_segments(), key=_first_token)
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
 
     def _find_segments(self) -> Iterator[_Inline | Attribute]:
@@ -175,17 +175,16 @@ class HtmlDocument(Document):
     def _cut(self, run: list[_Item]) -> Iterator[_Inline]:
         """Yield the segments of a run: an unmatched tag ends a segment."""
         matches: dict[int, int] = {}  # of items, both ways
-        opened: list[int] = []
+        opened: list[tuple[int, str]] = []  # start tags, the innermost one last
         for number, (i, end) in enumerate(run):
             token = self._tokens[i]
             if token.name not in INLINE or end > i + 1:
                 continue
             if token.kind == "start":
-                opened.append(number)
-            elif token.kind == "end":
-                start = self._find_open(run, opened, token.name)
-                if start is not None:
-                    matches[start], matches[number] = number, start
+                opened.append((number, token.name))
+            elif token.kind == "end" and opened and opened[-1][1] == token.name:
+                start, _ = opened.pop()
+                matches[start], matches[number] = number, start
         ends = set(self._find_list(run, matches))
         begin = number = 0
         while number < len(run):
@@ -231,12 +230,6 @@ class HtmlDocument(Document):
         """Return the text of items [first, last]."""
         items = (i for i, end in run[first : last + 1] if end == i + 1)
         return unescape("".join(self._raw[i] for i in items if self._tokens[i].kind == "text"))
-
-    def _find_open(self, run: list[_Item], opened: list[int], name: str) -> int | None:
-        """Return the start tag that an end tag closes, if it is the innermost one."""
-        if opened and self._tokens[run[opened[-1]][0]].name == name:
-            return opened.pop()
-        return None
 
     def _build(
         self, run: list[_Item], matches: dict[int, int], first: int, last: int
