@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -238,16 +239,13 @@ class CueGroup:
             comfort = _COMFORT if size + _COMFORT <= limit else 0
             ideals = [size * number for number in range(1, count)]
             breaks += [first + at for at in _choose_breaks(block, ideals, comfort)]
-        content = _render(MarkedText(text, marks), contents, breaks, self._escape)
+        write_text = partial(escape, quote=False) if self.is_escaped else str
+        content = _render(MarkedText(text, marks), contents, breaks, write_text)
         content = re.sub(r" *\n[ \n]*", "\n", content).strip(" \n")
         if self._is_tight[cue]:
             begin_of_line = rf"^((?:{self.tag.pattern})*{_DASH}) (?=\S)"
             content = re.sub(begin_of_line, r"\1", content, flags=self.tag.flags | re.MULTILINE)
         return content
-
-    @property
-    def _escape(self) -> Callable[[str], str]:
-        return (lambda text: escape(text, quote=False)) if self.is_escaped else str
 
     def _cut(
         self, cue: int, marks: Sequence[Mark], begin: int, end: int
@@ -360,7 +358,7 @@ def _render(
     marked: MarkedText,
     contents: Sequence[_Content],
     breaks: Sequence[int],
-    escape_text: Callable[[str], str],
+    write_text: Callable[[str], str],
 ) -> str:
     """Return a marked text with what its marks stand for, and line breaks before words."""
     parts: list[str] = []
@@ -374,10 +372,10 @@ def _render(
         end = at + len(event.text)
         # A break comes before the element that begins there, and after the one that ends.
         while rest[index] < end or rest[index] == at:
-            parts += [escape_text(marked.text[at : rest[index]]), "\n"]
+            parts += [write_text(marked.text[at : rest[index]]), "\n"]
             at = rest[index]
             index += 1
-        parts.append(escape_text(marked.text[at:end]))
+        parts.append(write_text(marked.text[at:end]))
         at = end
         if event.begins is not None:
             parts.append(contents[event.begins].before)
