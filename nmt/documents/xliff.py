@@ -145,19 +145,15 @@ class _BilingualDocument(Document):
     def _find(self, element: Element, name: str) -> Element | None:
         return element.find(self._qualify(name))
 
-    def _inherit(self, element: Element, name: str) -> str:
+    def _inherit(self, element: Element | None, name: str) -> str:
         """Return an attribute of the nearest element that has it, from this one outwards."""
-        passed = []
-        node: Element | None = element
-        while node is not None and (node, name) not in self._inherited and node.get(name) is None:
-            passed.append(node)
-            node = node.getparent()
-        value = self._inherited.get((node, name), "") if node is not None else ""
-        if node is not None and node.get(name) is not None:
-            value = get_attribute(node, name)
-        for each in passed:
-            self._inherited[each, name] = value
-        return value
+        if element is None:
+            return ""
+        if (element, name) not in self._inherited:  # libxml2 refuses more than 256 levels
+            own = element.get(name)
+            value = self._inherit(element.getparent(), name) if own is None else own
+            self._inherited[element, name] = value
+        return self._inherited[element, name]
 
     def _qualify(self, name: str) -> str:
         return f"{{{self._namespace}}}{name}" if self._namespace else name
