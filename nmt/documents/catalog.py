@@ -79,22 +79,20 @@ class _String(NamedTuple):
 
 
 class CatalogDocument(Document):
-    """A catalogue.
+    """The texts of a JSON or YAML catalogue, whatever its name says.
 
     Args:
-        text: the text of the catalogue.
-        encoding: gives its bytes back.
-        languages: BCP 47 tags of its texts, and of their translations.
+        data: a catalogue.
+        options: the language of its texts, and the one to write into it.
 
     Raises:
-        UserError: it is neither JSON nor YAML, or too deep.
+        UserError: it is neither JSON nor YAML, or too deep, or not UTF-8 or UTF-16.
     """
 
-    def __init__(self, text: str, encoding: str, languages: tuple[str, str]) -> None:
-        self._text = text
-        self._encoding = encoding
-        source_language, self._language = languages
-        strings = _find_strings(text, source_language)
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
+        self._text, self._encoding = decode(data)
+        self._language = options.target_language
+        strings = _find_strings(self._text, options.source_language)
         self._locales = [each for each in strings if each.is_locale]
         self.skipped = sum(is_message_format(each.value) for each in strings)
         self._strings = [
@@ -341,10 +339,4 @@ def _is_translatable(value: str) -> bool:
     return has_letters_outside(core, list(find_spans(core)))
 
 
-def extract(data: bytes, options: DocumentOptions) -> CatalogDocument:
-    """Return the texts of a JSON or YAML catalogue, whatever its name says.
-
-    Raises:
-        UserError: it is neither, or too deep, or not UTF-8 or UTF-16.
-    """
-    return CatalogDocument(*decode(data), (options.source_language, options.target_language))
+extract = CatalogDocument

@@ -93,16 +93,18 @@ class _Inline:
 
 
 class HtmlDocument(Document):
-    """A page.
+    """The texts of a page, and what surrounds them.
 
     Args:
-        page: the text of the page.
-        encoding: gives its bytes back.
-        options: the language to write into the page.
+        data: a page.
+        options: its language and encoding, and the language to write into it.
+
+    Raises:
+        UserError: it is not in the encoding that it names, or UTF-8 if it names none.
     """
 
-    def __init__(self, page: str, encoding: str, options: DocumentOptions) -> None:
-        self._encoding = encoding
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
+        page, self._encoding = decode(data, options.encoding or _find_encoding(data))
         self._tokens = read_tokens(page)
         begins = [token.begin for token in self._tokens] + [len(page)]
         self._head = page[: begins[0]]
@@ -341,16 +343,6 @@ def _first_token(target: _Inline | Attribute) -> int:
     return target.begin if isinstance(target, _Inline) else target.token
 
 
-def extract(data: bytes, options: DocumentOptions) -> HtmlDocument:
-    """Return the texts of a page and what surrounds them.
-
-    Raises:
-        UserError: it is not in the encoding that it names, or UTF-8 if it names none.
-    """
-    page, encoding = decode(data, options.encoding or _find_encoding(data))
-    return HtmlDocument(page, encoding, options)
-
-
 def _find_encoding(data: bytes) -> str:
     """Return the encoding that a page names, or a superset that gives its bytes back."""
     match = _CHARSET.search(data[:_HEAD])
@@ -366,3 +358,6 @@ def _find_encoding(data: bytes) -> str:
     except (LookupError, UnicodeError):
         return name
     return superset if is_superset else name
+
+
+extract = HtmlDocument

@@ -66,20 +66,23 @@ class _FilledPassage(NamedTuple):
 
 
 class MarkdownDocument(Document):
-    """A document.
+    """The texts of a document, and what surrounds them.
 
     Args:
-        text: its text.
-        encoding: gives its bytes back.
+        data: a document.
+        options: not used.
+
+    Raises:
+        UserError: it is not UTF-8 or UTF-16.
     """
 
-    def __init__(self, text: str, encoding: str) -> None:
-        self._text, self._encoding = text, encoding
+    def __init__(self, data: bytes, options: DocumentOptions) -> None:
+        self._text, self._encoding = decode(data)
         # The parser wants \n; positions differ by the \r of \r\n.
-        self._source = _LINE_END.sub("\n", text)
-        returns = enumerate(re.finditer("\r\n", text))
+        self._source = _LINE_END.sub("\n", self._text)
+        returns = enumerate(re.finditer("\r\n", self._text))
         self._returns = [match.start() - count for count, match in returns]
-        line_end = _LINE_END.search(text)
+        line_end = _LINE_END.search(self._text)
         self._line_end = line_end[0] if line_end else "\n"
         self._parser = MarkdownParser()
         self._passages: list[tuple[_Passage, list[Element], MarkedText]] = []
@@ -239,10 +242,4 @@ def _move_anchor(element: Element, anchors: Mapping[str, str]) -> Element:
     return element._replace(end=end)
 
 
-def extract(data: bytes, options: DocumentOptions) -> MarkdownDocument:
-    """Return the texts of a document and what surrounds them.
-
-    Raises:
-        UserError: it is not UTF-8 or UTF-16.
-    """
-    return MarkdownDocument(*decode(data))
+extract = MarkdownDocument
