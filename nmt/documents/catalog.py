@@ -157,7 +157,7 @@ def _too_deep() -> UserError:
 
 def _find_json_strings(text: str) -> Iterator[_String]:
     """Yield the string values of a valid JSON document, without metadata but for the locale."""
-    write = _quote_in_ascii if text.isascii() and "\\u" in text else _quote
+    write = json.dumps if text.isascii() and "\\u" in text else _quote
     level = 0
     key = ""  # of the next value
     metadata_level: int | None = None  # of the open object or list of metadata
@@ -282,10 +282,6 @@ def _quote(value: str) -> str:
 
 def _write_locale(language: str) -> str:
     return _quote(language.replace("-", "_"))
-
-
-def _quote_in_ascii(value: str) -> str:
-    return json.dumps(value)
 
 
 def _write_single(value: str) -> str:
