@@ -280,13 +280,9 @@ def _end_before_definition(state: StateBlock, begin: int, end: int, silent: bool
 
 
 def _read_code(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
-    """Read an indented block: code, or a further paragraph of a footnote."""
-    is_code = state.is_code_block(begin)
-    return (
-        is_code
-        and not _continues_note(state, begin, end)
-        and rules_block.code(state, begin, end, silent)
-    )
+    """Read an indented block, unless it is a further paragraph of a footnote."""
+    is_code = state.is_code_block(begin) and not _continues_note(state, begin, end)
+    return is_code and rules_block.code(state, begin, end, silent)
 
 
 def _continues_note(state: StateBlock, begin: int, end: int) -> bool:
