@@ -22,10 +22,8 @@ from nmt.documents.markdown_parser import (
 )
 from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
 
-_EMPHASIS = {
-    **{"em": "em", "strong": "strong", "s": "del"},
-    **{"mark": "mark", "ins": "ins", "sub": "sub", "sup": "sup"},
-}  # HTML tags
+# HTML tags, by type of token.
+_EMPHASIS = {"s": "del"} | {name: name for name in "em strong mark ins sub sup".split()}
 _KEPT_TAGS = frozenset("code kbd math output samp script style svg textarea var".split())
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _KEPT_ATTRIBUTE = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bnotranslate\b""")
