@@ -57,7 +57,7 @@ class Limits:
         """The error of an answer that takes too long."""
         return f"no answer within {self.timeout_s:g} seconds"
 
-    def check_size(self, texts: Sequence[str], attention: bool = False) -> None:
+    def check_size(self, texts: Sequence[str], attention: bool) -> None:
         """Check number and length of texts.
 
         Raises:
@@ -90,7 +90,7 @@ class Limits:
         tokens_of_texts: Sequence[int],
         attends: Sequence[bool],
         search_work: int,
-        quality_work: int = 0,
+        quality_work: int,
     ) -> None:
         """Check the work of a request.
 
