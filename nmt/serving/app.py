@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from nmt.serving.corrections import CorrectionFile, keep
+from nmt.serving.corrections import CorrectionFile
 from nmt.serving.documents import Documents, describe_formats
 from nmt.serving.events import stream_events, wants_events
 from nmt.serving.limits import (
@@ -195,4 +195,8 @@ def _add_corrections(app: FastAPI, limits: Limits, file: CorrectionFile | None) 
     @app.post("/corrections", responses={status: {"model": Problem} for status in (404, 507)})
     async def correct(body: Correction) -> CorrectionResponse:
         limits.check_lengths([body.source, body.translation, body.correction])
-        return CorrectionResponse(lines=await asyncio.to_thread(keep, file, body))
+        if file is None:
+            raise HTTPException(
+                404, "this service keeps no corrections: start it with --corrections FILE.tsv"
+            )
+        return CorrectionResponse(lines=await asyncio.to_thread(file.add, body))

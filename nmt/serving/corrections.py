@@ -16,7 +16,6 @@ from nmt.serving.schema import Correction
 from nmt.text.sentence_pairs import align_sentences
 
 MAX_FILE = 64 << 20  # bytes, several hundred thousand corrections: anybody may send some
-_NOTHING_KEPT = "this service keeps no corrections: start it with --corrections FILE.tsv"
 _log = logging.getLogger(__name__)
 
 
@@ -90,14 +89,3 @@ class CorrectionFile:
             except OSError:
                 file.truncate(size)
                 raise
-
-
-def keep(file: CorrectionFile | None, correction: Correction) -> int:
-    """Append a correction to the service's file; return the number of lines.
-
-    Raises:
-        HTTPException: 404 without a file; see `CorrectionFile.add`.
-    """
-    if file is None:
-        raise HTTPException(404, _NOTHING_KEPT)
-    return file.add(correction)
