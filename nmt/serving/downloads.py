@@ -55,7 +55,7 @@ def name_download(name: str, format_name: str, language: str) -> tuple[str, str]
     extension = _EXTENSIONS.get(format_name, "")
     is_kept = not extension and _ENDING.fullmatch(path.suffix)
     suffix = path.suffix if is_kept or path.suffix.lower() in _MEDIA_TYPES else ""
-    stem = path.name.removesuffix(suffix) if suffix else path.name
+    stem = path.name.removesuffix(suffix)
     suffix = suffix or extension
     media_type = _MEDIA_TYPES.get(suffix.lower(), _UNKNOWN)
     return f"{stem[:_LONGEST] or 'document'}.{_make_safe(language)}{suffix}", media_type
