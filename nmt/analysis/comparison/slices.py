@@ -130,10 +130,14 @@ def read_training_words(
     return TrainingWords.count(remove_contexts(pairs))
 
 
+def split_words(text: str) -> list[str]:
+    """Return the words and marks of a text."""
+    return [text[begin:end] for begin, end in find_words(text)]
+
+
 def list_words(text: str) -> list[str]:
     """Return the words of a text in lower case, without marks."""
-    words = (text[begin:end] for begin, end in find_words(text))
-    return [word.lower() for word in words if any(map(str.isalnum, word))]
+    return [word.lower() for word in split_words(text) if any(map(str.isalnum, word))]
 
 
 def name_frequency(low: int, above: int | None) -> str:
@@ -234,7 +238,7 @@ def _slice_by_group(groups: Sequence[str]) -> list[Slice]:
 
 
 def _list_cased_words(text: str) -> list[str]:
-    words = (text[begin:end] for begin, end in find_words(text))
+    words = split_words(text)
     return [word for word in words if _LETTER.search(word) and not _DIGIT.search(word)]
 
 

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.analysis.comparison.slices import frequency_classes, list_words
+from nmt.analysis.comparison.slices import frequency_classes, list_words, split_words
 from nmt.inference.significance import correct_p_values, sign_test
-from nmt.text.words import find_words
 
 _ORDERS = (1, 2, 3)  # words of an n-gram
 _MIN_LEAD = 3  # sentences by which one system leads, for an n-gram that is listed
@@ -88,11 +87,6 @@ def find_leads(
         expected = _count_ngrams(reference)
         occurrences.update(expected)
         ngrams = [_count_ngrams(texts[index]) for texts in outputs]
-        if ngrams[0] == ngrams[1]:
-            for ngram, count in expected.items():
-                shared = min(count, ngrams[0][ngram])
-                right[ngram] = [each + shared for each in right[ngram]]
-            continue
         for ngram, count in expected.items():
             matches = [min(count, each[ngram]) for each in ngrams]
             for system in range(2):
@@ -121,16 +115,13 @@ def _rank_leads(
     )
     leads = {n: c for n, c in candidates.items() if abs(c[0] - c[1]) >= _MIN_LEAD}
     ordered = sorted(leads, key=lambda ngram: (sign_test(*leads[ngram]), len(ngram), ngram))
-    ranked: list[tuple[str, ...]] = []
-    covered: set[tuple[str, ...]] = set()  # all parts of those that are ranked
-    chosen: set[tuple[str, ...]] = set()
+    leaders: dict[tuple[str, ...], int] = {}
+    covered: set[tuple[str, ...]] = set()  # all parts of the leaders
     for ngram in ordered:
-        parts = {*_parts(ngram), ngram}
-        if ngram not in covered and chosen.isdisjoint(parts):
-            ranked.append(ngram)
-            chosen.add(ngram)
-            covered |= parts
-    leaders = {ngram: int(leads[ngram][1] > leads[ngram][0]) for ngram in ranked}
+        parts = _list_ngrams(ngram)
+        if ngram not in covered and leaders.keys().isdisjoint(parts):
+            leaders[ngram] = int(leads[ngram][1] > leads[ngram][0])
+            covered.update(parts)
     return [
         NgramLead(
             " ".join(ngram),
@@ -145,18 +136,12 @@ def _rank_leads(
 
 
 def _count_ngrams(text: str) -> Counter[tuple[str, ...]]:
-    words = _split(text)
-    return Counter(
-        tuple(words[at : at + order]) for order in _ORDERS for at in range(len(words) - order + 1)
-    )
+    return Counter(_list_ngrams(split_words(text)))
 
 
-def _parts(ngram: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the shorter n-grams inside of one."""
+def _list_ngrams(words: Sequence[str]) -> list[tuple[str, ...]]:
     return [
-        ngram[at : at + order]
-        for order in range(1, len(ngram))
-        for at in range(len(ngram) - order + 1)
+        tuple(words[at : at + order]) for order in _ORDERS for at in range(len(words) - order + 1)
     ]
 
 
@@ -178,8 +163,8 @@ class WordGrid(NamedTuple):
 
 def align_words(reference: str, outputs: Sequence[str]) -> WordGrid:
     """Put the words of outputs under those of a reference that they match or replace."""
-    expected = _split(reference)
-    rows = [_place(expected, _split(output)) for output in outputs]  # [gap or word][row]
+    expected = split_words(reference)
+    rows = [_place(expected, split_words(output)) for output in outputs]  # [gap or word][row]
     columns: list[str] = []
     grid: list[list[MarkedWord]] = [[] for _ in outputs]
     for at in range(2 * len(expected) + 1):
@@ -192,10 +177,6 @@ def align_words(reference: str, outputs: Sequence[str]) -> WordGrid:
                 is_right = bool(word) and word == columns[-1]
                 target.append(MarkedWord(word, is_right, is_shared))
     return WordGrid(columns, grid)
-
-
-def _split(text: str) -> list[str]:
-    return [text[begin:end] for begin, end in find_words(text)]
 
 
 def _place(expected: Sequence[str], words: Sequence[str]) -> list[list[str]]:
