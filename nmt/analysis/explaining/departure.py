@@ -98,10 +98,6 @@ def find_departure(
 
 def _follow(trace: Trace, children: dict[int, dict[int, int]], node: int, pieces: int) -> Departure:
     """Return how the prefixes that begin with those of a node ended."""
-    layer, last = [node], [node]
-    while layer:
-        last = layer
-        layer = [child for parent in layer for child in children.get(parent, {}).values()]
     descendants = _descend(children, node)
     ranks = [trace.finished.index(number) for number in descendants if number in trace.finished]
     if ranks:
@@ -109,8 +105,10 @@ def _follow(trace: Trace, children: dict[int, dict[int, int]], node: int, pieces
         best, other = (trace.nodes[trace.finished[place]] for place in (0, rank))
         behind = _score(best) - _score(other)
         return Departure(pieces, pieces, trace.finished[rank], other.depth, behind, rank + 1)
+    longest = trace.nodes[descendants[-1]].depth
+    last = [number for number in descendants if trace.nodes[number].depth == longest]
     live = [number for number in last if trace.nodes[number].candidates]
-    step = trace.nodes[last[0]].depth + 1
+    step = longest + 1
     if not live:
         ended = [number for number in descendants if trace.nodes[number].score is not None]
         if not ended:
@@ -131,6 +129,7 @@ def _continue(node: Node) -> float:
 
 
 def _descend(children: dict[int, dict[int, int]], node: int) -> list[int]:
+    """Return a node and all nodes that continue it, the shorter prefixes first."""
     reached = [node]
     for number in reached:
         reached += children.get(number, {}).values()
