@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -191,9 +192,5 @@ def _list_prefix(
 
 def _count_common(*rows: list[int]) -> int:
     """Return how many ids all rows begin with."""
-    count = 0
-    for ids in zip(*rows, strict=False):
-        if len(set(ids)) > 1:
-            break
-        count += 1
-    return count
+    columns = zip(*rows, strict=False)
+    return len(list(takewhile(lambda ids: len(set(ids)) == 1, columns)))
