@@ -93,7 +93,6 @@ def draw_heatmaps(
     title: str,
     row_label: str,
     column_label: str,
-    unit: str = "attention weight",
 ) -> Figure:
     """Draw heatmaps [N, T, S] of the same tokens, on one colour scale from 0 to 1.
 
@@ -108,7 +107,6 @@ def draw_heatmaps(
         title: heading of the picture, wrapped to its width.
         row_label: name of the rows, such as "target".
         column_label: name of the columns, such as "source".
-        unit: what the colours stand for.
 
     Raises:
         ValueError: the weights are empty, or do not fit the names and tokens.
@@ -137,12 +135,12 @@ def draw_heatmaps(
                 middle = x + (column + 0.5) * layout.cell
                 write(middle, y + 0.05, column_tokens[column], "center", "top", 90)
             write(x + layout.panel_width / 2, y + layout.column_room, column_label, "center", "top")
-    # The colour scale on one line: 0, colours, 1, what they stand for.
+    # The colour scale on one line: 0, colours, 1, "attention weight".
     y = layout.scale
     write(_MARGIN, y, "0", "left", "center")
     x = _MARGIN + layout.line
     _show(axes, np.linspace(0, 1, 256)[None], x, y - 0.04, _SCALE_WIDTH, 0.08)
-    write(x + _SCALE_WIDTH + 0.06, y, f"1  {unit}", "left", "center")
+    write(x + _SCALE_WIDTH + 0.06, y, "1  attention weight", "left", "center")
     return figure
 
 

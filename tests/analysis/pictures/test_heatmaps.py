@@ -154,7 +154,7 @@ def test_one_head_has_no_mean() -> None:
     assert panel.title == "head 1"
 
 
-def test_what_is_no_head_has_its_own_name_and_unit() -> None:
+def test_what_is_no_head_has_its_own_name() -> None:
     weights = random_weights(2, 4, 3)
     figure = draw_heatmaps(
         weights,
@@ -164,14 +164,10 @@ def test_what_is_no_head_has_its_own_name_and_unit() -> None:
         title="two measures",
         row_label="target",
         column_label="source",
-        unit="share of the row",
     )
     panels = heatmaps(figure)
     assert [panel.title for panel in panels] == ["a measure with a long name", "another"]
     np.testing.assert_array_equal(panels[1].weights, weights[1])
-    written = [text.get_text() for text in texts(figure)]
-    assert "1  share of the row" in written
-    assert "1  attention weight" not in written
 
 
 def test_rows_run_down_and_columns_to_the_right() -> None:
