@@ -5,10 +5,9 @@ Like `nmt.analysis.pictures.heatmaps`, this never touches matplotlib's global st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from nmt.analysis.anatomy.norms import Norms, similarity
@@ -24,7 +23,8 @@ def draw_norms(norms: Norms) -> Figure:
         figure.subplots(2, 1), (norms.rms, norms.spectral), titles, strict=True
     ):
         image = axes.imshow(values, cmap="viridis", aspect="auto")
-        _label_ticks(axes, norms.parts, norms.layers)
+        axes.set_xticks(range(len(norms.parts)), norms.parts, rotation=45, ha="right", fontsize=8)
+        axes.set_yticks(range(len(norms.layers)), norms.layers, fontsize=8)
         axes.set_title(title, fontsize=10)
         middle = (np.nanmin(values) + np.nanmax(values)) / 2
         for (row, column), value in np.ndenumerate(values):
@@ -74,9 +74,3 @@ def draw_distances(stacks: Mapping[str, np.ndarray]) -> Figure:
         if len(values) > 1:
             axes.legend(fontsize=8)
     return figure
-
-
-def _label_ticks(axes: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
-    """Label the columns and rows of a heatmap."""
-    axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right", fontsize=8)
-    axes.set_yticks(range(len(rows)), rows, fontsize=8)
