@@ -188,16 +188,10 @@ def _split_id(sentence: str) -> tuple[str, str]:
 def _title(name: str) -> str:
     if name == _DEV:
         return "dev sentences, during training"
-    match = _parse(name)
-    title = _TITLES[match["kind"]].format(match["set"].replace("_", " "))
-    return title + (f", {match['search'].replace('_', ' ')}" if match["search"] else "")
-
-
-def _parse(name: str) -> re.Match[str]:
-    """Return the parts of a name of sentences: kind, set and search."""
     match = _NAME.fullmatch(name)
     assert match is not None, "it matches any name"
-    return match
+    title = _TITLES[match["kind"]].format(match["set"].replace("_", " "))
+    return title + (f", {match['search'].replace('_', ' ')}" if match["search"] else "")
 
 
 def _best_step(folder: RunFolder) -> int | None:
