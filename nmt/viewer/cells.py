@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import html
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -138,21 +137,14 @@ def _strongest(attention: AttentionData, note: str) -> str:
         note: the reason for showing a table.
     """
     kind = attention.kinds[-1]
-    weights = np.asarray(attention.weights[kind.name][-1], np.float32).mean(
-        axis=0
-    )  # [rows, columns]
+    weights = np.asarray(attention.weights[kind.name][-1], np.float32).mean(0)  # [rows, columns]
     columns = attention.tokens(kind.columns)
-    rows = [
-        (token, columns[row.argmax()], f"{row.max():.2f}")
+    body = "".join(
+        f"<tr><td>{html.escape(token)}<td>{html.escape(columns[row.argmax()])}<td>{row.max():.2f}"
         for token, row in zip(attention.tokens(kind.rows), weights, strict=True)
-    ]
-    body = "".join(f"<tr>{_cells(row)}" for row in rows)
+    )
     return (
         f"<p>{note}</p><table><caption>{html.escape(kind.title)}, last layer, mean of its heads"
         "</caption><tr><th scope=col>token<th scope=col>attends most to<th scope=col>weight"
         f"{body}</table>"
     )
-
-
-def _cells(texts: Sequence[str]) -> str:
-    return "".join(f"<td>{html.escape(text)}" for text in texts)
