@@ -150,9 +150,7 @@ class _Reader:
 
     def _read_checkpoint(self, path: Path) -> None:
         """Read a checkpoint, and compare names and shapes of its arrays with the model's."""
-        arrays, metadata = read_arrays(path)
-        if not isinstance(metadata, dict):
-            raise UserError("its metadata is not an object")
+        arrays, _ = read_arrays(path)
         for name, array in arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise UserError(f"{name} holds NaN or infinity")
