@@ -55,7 +55,7 @@ def make_manifest(
             "different": [dataclasses.asdict(item) for item in check.differences],
         },
         "files": {
-            str(path.relative_to(folder).as_posix()): digest_file(path)
+            path.relative_to(folder).as_posix(): digest_file(path)
             for path in sorted(folder.rglob("*"))
             if path.is_file() and path.name != MANIFEST_FILE
         },
@@ -69,10 +69,10 @@ def list_other_files(folder: Path) -> list[str] | None:
     """
     try:
         content = read_json(folder / MANIFEST_FILE)
-        exported = {*content["files"], MANIFEST_FILE} if "nmt" in content else None
+        if "nmt" not in content:
+            return None
+        exported = {*content["files"], MANIFEST_FILE}
     except (OSError, ValueError, KeyError, TypeError):
-        exported = None
-    if exported is None:
         return None
     files = (
         path
