@@ -37,11 +37,6 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True)
-class _StorageType:
-    name: str
-
-
-@dataclass(frozen=True)
 class _Storage:
     type: str
     key: str
@@ -123,7 +118,7 @@ class _TensorUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "torch" and name in _DTYPES:
-            return _StorageType(name)
+            return name  # which stands for the class
         supported: dict[tuple[str, str], Any] = {
             ("collections", "OrderedDict"): OrderedDict,
             ("torch._utils", "_rebuild_tensor_v2"): _rebuild,
@@ -134,9 +129,9 @@ class _TensorUnpickler(pickle.Unpickler):
         return supported[module, name]
 
     def persistent_load(self, pid: Any) -> _Storage:
-        _, kind, key, *_ = pid
-        self.storage_types[key] = kind.name
-        return _Storage(kind.name, key)
+        _, name, key, *_ = pid
+        self.storage_types[key] = name
+        return _Storage(name, key)
 
 
 def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Tensor:
