@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -119,34 +120,26 @@ def write_translated(
 
 def _warn(report: DocumentReport) -> None:
     """Warn, on standard error, about missing text and about elements that may have moved."""
+    warn = partial(print, "warning:", file=sys.stderr)
     if report.skipped:
-        print(
-            f"warning: {report.skipped:,} texts stay as they were, as they choose between texts "
-            "({n, plural, …}): translate them by hand",
-            file=sys.stderr,
+        warn(
+            f"{report.skipped:,} texts stay as they were, as they choose between texts "
+            "({n, plural, …}): translate them by hand"
         )
     elif not report.segments:
-        print(
-            "warning: the document has no text to translate, or all of it is translated: it is "
-            "written as it is",
-            file=sys.stderr,
+        warn(
+            "the document has no text to translate, or all of it is translated: it is written as "
+            "it is"
         )
     if report.lost_spans:
-        print(
-            f"warning: the model left out {len(report.lost_spans):,} of the names, numbers, "
-            "elements and other parts that it copies; they were inserted where they most likely "
-            "belong",
-            file=sys.stderr,
+        warn(
+            f"the model left out {len(report.lost_spans):,} of the names, numbers, elements and "
+            "other parts that it copies; they were inserted where they most likely belong"
         )
     if report.unaligned:
-        print(
-            f"warning: the markup of {report.unaligned:,} texts was placed by position: an "
-            "ensemble or a model without attention does not align words",
-            file=sys.stderr,
+        warn(
+            f"the markup of {report.unaligned:,} texts was placed by position: an ensemble or a "
+            "model without attention does not align words"
         )
     if report.untranslated:
-        print(
-            f"warning: {report.untranslated:,} texts stay as they were, as their translations "
-            "are empty",
-            file=sys.stderr,
-        )
+        warn(f"{report.untranslated:,} texts stay as they were, as their translations are empty")
