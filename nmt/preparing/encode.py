@@ -18,7 +18,7 @@ from nmt.data.packing import pack
 from nmt.data.prepared import RECORDS_FILE, SHARDS, TOKENIZER
 from nmt.data.records import type_of_ids, write_records
 from nmt.data.splitting import TRAIN, Pair
-from nmt.data.tokenizer import Tokenizer, load_tokenizer
+from nmt.data.tokenizer import load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.files import digest_file, read_json, write_json
@@ -132,6 +132,4 @@ def _load_weights(shard: CleanShard) -> np.ndarray:
     return np.load(path) if path.is_file() else np.ones(shard.pairs, np.float32)
 
 
-@lru_cache(1)
-def _load_tokenizer(folder: Path) -> Tokenizer:
-    return load_tokenizer(folder)
+_load_tokenizer = lru_cache(1)(load_tokenizer)
