@@ -18,7 +18,7 @@ from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
 from nmt.text.measures import add_units, cut_words, join_formulas, join_ranges
-from nmt.text.names import find_acronyms, is_word_of
+from nmt.text.names import find_rare_acronyms, is_word_of
 from nmt.text.options import find_options
 from nmt.text.scripts import (
     has_capital_nouns,
@@ -168,7 +168,7 @@ class SentenceReader:
     def _read(self, text: str, cuts: Collection[int] = ()) -> ReadSentence:
         acronym = None
         if self._words is not None and self._keeps_names:
-            acronym = find_acronyms(text, self._words.counts)
+            acronym = find_rare_acronyms(text, self._words.counts)
         if acronym and not (self._glossary.find(text) or self._normalizer.find_short_forms(text)):
             slotted = self.insert_slots(text, [acronym])
             return ReadSentence(text, text, slotted, LetterCase.ORDINARY, is_copied=True)

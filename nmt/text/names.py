@@ -124,7 +124,7 @@ def is_acronym(word: str) -> bool:
     return len(word) > 1 and word.isupper() and is_short
 
 
-def find_acronyms(text: str, counts: Mapping[str, int]) -> tuple[int, int] | None:
+def find_rare_acronyms(text: str, counts: Mapping[str, int]) -> tuple[int, int] | None:
     """Return the characters of rare acronyms that are all of a text: PDF, IMC:, L-V, JPG/PNG.
 
     Args:
