@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 
 from nmt.sweeps.median_stopping import is_behind
 from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, CostMeter
@@ -13,6 +14,11 @@ from nmt.training.journal import DevEvaluation, Journal
 from nmt.training.saver import Saver
 from nmt.training.schedule import TrainingSchedule
 from nmt.training.session import Session
+from nmt.training.trainer_state import TrainerState
+
+# By which the dev BLEU of two checkpoints differs by chance, times the root of the number of
+# sentences: two standard errors, which are 0.8 each for 300 sentences (docs/experiments.md).
+_MARGIN = 28.0
 
 
 class EvaluationRunner:
@@ -79,7 +85,7 @@ class EvaluationRunner:
         state.evaluated_step = state.step
         self._journal.append_metrics(state.step, state.seconds, evaluation.values())
         self._journal.append_outputs(state.step, evaluation.outputs)
-        is_best = state.record_score(evaluation.scores[0].value if evaluation.scores else None)
+        is_best = _record_score(state, evaluation)
         state.behind = not self._schedule.is_complete(state) and self._is_behind()
         when = f"update {state.step}, {state.seconds / 60:.1f} min"
         best = " (best)" if is_best and evaluation.scores else ""
@@ -129,6 +135,14 @@ class EvaluationRunner:
         if behind:
             session.console.print(f"update {self._state.step}: behind the runs beside it")
         return behind
+
+
+def _record_score(state: TrainerState, evaluation: DevEvaluation) -> bool:
+    """Count an evaluation; return whether its weights are the best."""
+    if not evaluation.scores:
+        return state.record_score(None)
+    margin = _MARGIN / math.sqrt(len(evaluation.outputs))
+    return state.record_score(evaluation.scores[0].value, evaluation.nll, margin=margin)
 
 
 def _describe(evaluation: DevEvaluation) -> str:

@@ -30,9 +30,10 @@ class TrainerState:
     seconds: float = 0.0  # wall clock, all sessions together
     evaluations: int = 0
     evaluated_step: int = 0  # the last update that was evaluated
-    best_score: float | None = None  # dev BLEU
+    best_score: float | None = None  # dev BLEU of the best weights
+    best_loss: float | None = None  # their dev loss; None: unknown, as in older checkpoints
     best_step: int = 0  # of the best weights
-    since_best: int = 0  # evaluations without a better score
+    since_best: int = 0  # evaluations since the best one
     skipped: int = 0  # updates that were skipped
     skipped_in_row: int = 0  # of them, those since the last one that was applied
     norms: list[float] = field(default_factory=list)  # gradient norms of the last reports
@@ -74,15 +75,27 @@ class TrainerState:
         _check_known(TrainerState, fields)
         self.__dict__.update(vars(TrainerState(**fields)))
 
-    def record_score(self, score: float | None) -> bool:
+    def record_score(
+        self, score: float | None, loss: float | None = None, *, margin: float = 0.0
+    ) -> bool:
         """Count an evaluation after the last update; return whether its weights are the best.
 
-        Without a score, the last weights are the best.
+        Weights are better if their score is higher, or if their loss is lower and their score not
+        significantly lower: scores of a few hundred sentences differ by chance. Without a score,
+        the last weights are the best.
+
+        Args:
+            score: dev BLEU; None: not measured.
+            loss: dev loss; None: not measured.
+            margin: by which a score may be lower by chance.
         """
         self.evaluations += 1
-        is_best = self.best_score is None or (score is not None and score > self.best_score)
+        is_best = self.best_score is None
+        if score is not None and self.best_score is not None:
+            is_lower = loss is not None and self.best_loss is not None and loss < self.best_loss
+            is_best = score > self.best_score - (margin if is_lower else 0.0)
         if is_best:
-            self.best_score, self.best_step = score, self.step
+            self.best_score, self.best_loss, self.best_step = score, loss, self.step
         self.since_best = 0 if is_best or score is None else self.since_best + 1
         return is_best
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nmt.data.splitting import Pair
 from nmt.inference.metrics import Score
 from nmt.training import evaluation_runner
 from nmt.training.cadence import Cadence
@@ -82,11 +83,17 @@ def test_a_run_that_fell_behind_continues_without_that_limit(
     assert (state.step, state.behind) == (7, behind)
 
 
+def make_evaluation(bleu: float, loss: float, sentences: int = 1) -> DevEvaluation:
+    outputs = [(Pair("a", "b"), "b")] * sentences
+    return DevEvaluation(loss, [Score("BLEU", bleu, "")], outputs, [], [], draw=False)
+
+
 def make_runner(
-    state: TrainerState, folder: Path, **training: Any
+    state: TrainerState, folder: Path, *results: DevEvaluation, **training: Any
 ) -> tuple[EvaluationRunner, list[str]]:
     """Return a runner, and a list to which it adds what happens."""
     events: list[str] = []
+    evaluations = list(results) or [make_evaluation(20.0, 1.5)]
 
     @contextmanager
     def use_averages() -> Iterator[None]:
@@ -96,7 +103,7 @@ def make_runner(
 
     def evaluate() -> DevEvaluation:
         events.append("evaluate")
-        return DevEvaluation(1.5, [BLEU], [], [], [], draw=False)
+        return evaluations.pop(0)
 
     def read_attention() -> list[Any]:
         events.append("read attention")
@@ -139,6 +146,20 @@ def test_averaged_weights_are_evaluated_and_current_weights_saved(tmp_path: Path
     runner.evaluate()
     averaged = ["use averages", "evaluate", "use current weights"]
     assert events == [*averaged, "save", "save best"]
+
+
+@pytest.mark.parametrize(("sentences", "is_best"), [(300, True), (2000, False)])
+def test_chance_decides_less_with_more_dev_sentences(
+    tmp_path: Path, sentences: int, is_best: bool
+) -> None:
+    results = make_evaluation(20.0, 1.5, sentences), make_evaluation(19.2, 1.4, sentences)
+    state = TrainerState(step=1)
+    runner, events = make_runner(state, tmp_path, *results, stop_behind=None, **LIMITS)
+    runner.evaluate()
+    state.step = 2
+    runner.evaluate()
+    assert events.count("save best") == 1 + is_best
+    assert state.best_step == 1 + is_best
 
 
 def test_attention_is_that_of_averaged_weights(tmp_path: Path) -> None:

@@ -62,6 +62,38 @@ def test_the_best_score_is_the_first_of_the_highest() -> None:
     assert state.since_best == 0
 
 
+@pytest.mark.parametrize(
+    ("score", "loss", "is_best"),
+    [
+        (19.5, 1.4, True),
+        (19.2, 1.4, False),  # more than chance explains
+        (19.5, 1.5, False),
+        (20.0, 1.5, False),
+        (20.1, 1.6, True),
+        (19.5, None, False),
+        (20.1, None, True),
+        (None, 1.4, False),
+    ],
+)
+def test_of_scores_that_differ_by_chance_the_lower_loss_is_the_best(
+    score: float | None, loss: float | None, is_best: bool
+) -> None:
+    state = TrainerState(step=1)
+    assert state.record_score(20.0, 1.5, margin=0.8)
+    state.step = 2
+    assert state.record_score(score, loss, margin=0.8) == is_best
+    best = (score, loss, 2) if is_best else (20.0, 1.5, 1)
+    assert (state.best_score, state.best_loss, state.best_step) == best
+
+
+def test_the_score_alone_decides_if_the_loss_of_the_best_is_unknown() -> None:
+    state = TrainerState()
+    state.load({"step": 1, "best_score": 20.0})  # of an older version
+    assert not state.record_score(19.5, 1.4, margin=0.8)
+    assert state.record_score(20.1, 1.5, margin=0.8)
+    assert state.best_loss == 1.5
+
+
 def test_without_scores_the_last_weights_are_the_best() -> None:
     state = TrainerState()
     for step in (5, 9):
