@@ -53,7 +53,7 @@ class StageConfig:
     # Of the run: of training.max_minutes, or the limit that is set.
     share: Annotated[float, inside(0, 1)] | None = None
     minutes: PositiveFloat | None = None  # wall clock, validation included
-    plateau: PositiveInt | None = None  # evaluations without a better dev BLEU
+    plateau: PositiveInt | None = None  # evaluations that are not better than the best
 
 
 @dataclass

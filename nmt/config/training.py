@@ -112,7 +112,7 @@ class TrainingConfig:
     # Consecutive skipped updates before the run stops; also the most rewinds between two
     # checkpoints.
     max_skipped: PositiveInt = MISSING
-    # Evaluations without a better dev BLEU after which the run ends, in the last of its stages;
+    # Evaluations, none better than the best, after which the run ends, in the last of its stages;
     # null: disabled.
     early_stopping: PositiveInt | None = MISSING
     # Stops a trial of a sweep if this share of the other runs in its runs_dir had a better score
