@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -46,63 +46,41 @@ class Ensemble:
         """See `Decoder.start`."""
         return tuple(
             model.start(
-                source,
-                beam_size=beam_size,
-                max_length=max_length,
-                track_coverage=track_coverage,
+                source, beam_size=beam_size, max_length=max_length, track_coverage=track_coverage
             )
             for model in self.models
         )
 
     def step(self, tokens: Tensor, index: Tensor, state: State) -> tuple[Tensor, State]:
         """See `Decoder.step`."""
-        logits, states = zip(
-            *(
-                model.step(tokens, index, model_state)
-                for model, model_state in zip(self.models, state, strict=True)
-            ),
-            strict=True,
-        )
+        steps = [model.step(tokens, index, model_state) for model, model_state in self._zip(state)]
+        logits, states = zip(*steps, strict=True)
         return _mean_log_probs(logits), states
 
     def reorder(self, state: State, parents: Tensor) -> State:
         """See `Decoder.reorder`."""
-        return tuple(
-            model.reorder(model_state, parents)
-            for model, model_state in zip(self.models, state, strict=True)
-        )
+        return tuple(model.reorder(model_state, parents) for model, model_state in self._zip(state))
 
     def capacity(self, state: State) -> Tensor:
         """See `Decoder.capacity`: the smallest one of the models."""
         capacities = (
             ops.cast(model.capacity(model_state), "int32")
-            for model, model_state in zip(self.models, state, strict=True)
+            for model, model_state in self._zip(state)
         )
         return reduce(ops.minimum, capacities)
 
     def grow(self, state: State, positions: Tensor) -> State:
         """See `Decoder.grow`."""
-        return tuple(
-            model.grow(model_state, positions)
-            for model, model_state in zip(self.models, state, strict=True)
-        )
+        return tuple(model.grow(model_state, positions) for model, model_state in self._zip(state))
 
     def growing_axes(self, state: State) -> State:
         """See `Decoder.growing_axes`."""
-        return tuple(
-            model.growing_axes(model_state)
-            for model, model_state in zip(self.models, state, strict=True)
-        )
+        return tuple(model.growing_axes(model_state) for model, model_state in self._zip(state))
 
     def coverage(self, state: State) -> tuple[Tensor, Tensor]:
         """Return the mean of the models' coverage, and the mask: see `Decoder.coverage`."""
-        coverages, masks = zip(
-            *(
-                model.coverage(model_state)
-                for model, model_state in zip(self.models, state, strict=True)
-            ),
-            strict=True,
-        )
+        results = [model.coverage(model_state) for model, model_state in self._zip(state)]
+        coverages, masks = zip(*results, strict=True)
         return sum(coverages[1:], coverages[0]) / len(coverages), masks[0]
 
     def __call__(
@@ -119,6 +97,10 @@ class Ensemble:
         if return_attention:
             raise UserError("an ensemble has no attention: give one run")
         return _mean_log_probs([model(inputs, dropout_key) for model in self.models])
+
+    def _zip(self, state: State) -> Iterator[tuple[Model, State]]:
+        """Return each model with its state."""
+        return zip(self.models, state, strict=True)
 
 
 def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
