@@ -85,13 +85,9 @@ class Evaluation:
         return {
             "sentences": len(self.pairs),
             "scores": {score.name: asdict(score) for score in self.scores},
-            "by_length": [
-                {"words": lengths.words, "sentences": lengths.sentences}
-                | {score.name: score.value for score in lengths.scores}
-                for lengths in self.by_length
-            ],
-            **({"by_group": self._groups_as_json()} if self.groups else {}),
-            **({"by_language": self._languages_as_json()} if self.by_language else {}),
+            "by_length": list(map(_describe, self.by_length)),
+            **({"by_group": list(map(_describe, self.by_group))} if self.groups else {}),
+            **({"by_language": list(map(_describe, self.by_language))} if self.by_language else {}),
             "outputs": [
                 {"source": pair.source, "reference": pair.target, "output": output}
                 | ({"more_references": [each for each in more if each]} if any(more) else {})
@@ -140,20 +136,6 @@ class Evaluation:
             for language, indices in self.indices_by_language.items()
         ]
 
-    def _languages_as_json(self) -> list[dict[str, Any]]:
-        return [
-            {"language": part.language, "sentences": part.sentences}
-            | {score.name: score.value for score in part.scores}
-            for part in self.by_language
-        ]
-
-    def _groups_as_json(self) -> list[dict[str, Any]]:
-        return [
-            {"group": group.group, "sentences": group.sentences}
-            | {score.name: score.value for score in group.scores}
-            for group in self.by_group
-        ]
-
     def _score(self, indices: Sequence[int], language: str | None = None) -> list[Score]:
         """Return BLEU and chrF2++ of some of the sentences, by default as those of all."""
         return corpus_scores(
@@ -181,6 +163,12 @@ class Evaluation:
             + f"   {score.signature}"
             for score in self.scores
         ]
+
+
+def _describe(part: LengthClass | GroupScores | LanguageScores) -> dict[str, Any]:
+    """Return the fields of a part for a file, each score as a field of its own."""
+    fields = {name: value for name, value in vars(part).items() if name != "scores"}
+    return fields | {score.name: score.value for score in part.scores}
 
 
 @dataclass(frozen=True)
