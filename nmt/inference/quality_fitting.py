@@ -269,16 +269,15 @@ def translate_and_score(
     ]
     lengths = [len(segment.ids) for segment, _ in kept]
     engine = translator.engine
-    samples: list[ScoredTranslation | None] = [None] * len(kept)
+    samples: dict[int, ScoredTranslation] = {}
 
     def work(indices: list[int]) -> None:
         batch = [kept[i] for i in indices]
-        for i, sample in zip(indices, _observe_batch(translator, batch, lexicon), strict=True):
-            samples[i] = sample
+        samples.update(zip(indices, _observe_batch(translator, batch, lexicon), strict=True))
 
     with ThreadPoolExecutor(engine.workers) as pool:
         list(pool.map(work, plan_batches(lengths, translator.decoding.batch_size, engine.workers)))
-    return [sample for sample in samples if sample is not None]
+    return [samples[i] for i in range(len(kept))]
 
 
 def _observe_batch(
