@@ -128,7 +128,7 @@ class SteppedPrograms:
             )
             is_unfinished = unfinished.numpy()
             remaining = np.flatnonzero(is_unfinished)
-            if remaining.size and remaining.size > _SHRINK_SHARE * len(is_unfinished):
+            if remaining.size > _SHRINK_SHARE * len(is_unfinished):
                 kept_rows = np.arange(len(is_unfinished))  # all stay
                 continue
             # Some finished rows stay, so that the number of rows is one of few.
