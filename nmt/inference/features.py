@@ -101,7 +101,7 @@ def extract_features(
     ]
     log_probs = engine.score(sources, targets)
     alignments = engine.align(sources, targets)
-    features = iter(
+    features = (
         Features(
             _extract_of_sentence(
                 segment, hypotheses, number, translation, tokenizer, lexicon, values, weights

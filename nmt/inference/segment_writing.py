@@ -103,7 +103,7 @@ class SegmentWriter:
         if lacking and engine is not None and engine.can_align:
             alignments = align_outputs(engine, [pairs[i] for i in lacking])
             aligned = dict(zip(lacking, alignments, strict=True))
-        translations = iter(
+        translations = (
             self._write(*pair, text, aligned.get(number))
             for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
         )
