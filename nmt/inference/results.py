@@ -101,8 +101,9 @@ class Results(list[Result]):
         rows = []
         for number, result in enumerate(self[:_SHOWN_ROWS]):
             source = self.texts[number] if len(self.texts) == len(self) else ""
-            shown = f'<p dir="auto">{escape(result)}</p>' if isinstance(result, str) else ""
-            if not isinstance(result, str):
+            if isinstance(result, str):
+                shown = f'<p dir="auto">{escape(result)}</p>'
+            else:
                 shown = "".join(translation._repr_html_() for translation in result)
             rows.append(
                 f'<tr><td dir="auto" style="{CELL}">{escape(source)}</td>'
