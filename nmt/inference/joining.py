@@ -14,6 +14,10 @@ import numpy as np
 from nmt.inference.results import SEPARATORS, Translation
 from nmt.text.scripts import needs_space
 
+_COLUMNS = " " * 4  # between columns, at least
+_NO_SPACE_AFTER = (">", "/", "|", "\\n", "\\r", "\\t", "....")
+_CLOSING = re.compile(r"[»”)\]’]?")  # marks that end a sentence
+
 
 def place_texts(
     texts: Sequence[str], language: str, spaces: Sequence[str]
@@ -57,11 +61,6 @@ def _breaks_line(space: str) -> bool:
 def _are_words(before: str, after: str) -> bool:
     """Whether sentences that touch in the source need a space: not beside a separator."""
     return after.lstrip("¿¡«“\"'([")[:1].isalnum() and not before.endswith(_NO_SPACE_AFTER)
-
-
-_COLUMNS = " " * 4  # between columns, at least
-_NO_SPACE_AFTER = (">", "/", "|", "\\n", "\\r", "\\t", "....")
-_CLOSING = re.compile(r"[»”)\]’]?")  # marks that end a sentence
 
 
 class _Chosen(NamedTuple):
