@@ -58,10 +58,13 @@ class ScoredPairs:
             "perplexity": asdict(self.perplexity),
             "too_long": self.too_long,
             "pairs": [
-                {"source": pair.source, "target": pair.target}
-                | {"log_prob": None if score is None else score.log_prob}
-                | {"pieces": [] if score is None else score.pieces}
-                | {"log_probs": [] if score is None else score.log_probs}
+                {
+                    "source": pair.source,
+                    "target": pair.target,
+                    "log_prob": None if score is None else score.log_prob,
+                    "pieces": [] if score is None else score.pieces,
+                    "log_probs": [] if score is None else score.log_probs,
+                }
                 for pair, score in zip(self.pairs, self.scores, strict=True)
             ],
         }
