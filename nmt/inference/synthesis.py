@@ -159,11 +159,7 @@ class Synthesizer:
         accepted = [i for i, reason in enumerate(reasons) if not reason]
         outputs = [best.text for i in accepted if (best := hypotheses[i]) is not None]
         returned = self.back_translator.run(outputs, SearchRequest(beam_size=1))
-        scores = (
-            sentence_scores([best.text for best, *_ in returned], [texts[i] for i in accepted])
-            if accepted
-            else []
-        )
+        scores = sentence_scores([best.text for best, *_ in returned], [texts[i] for i in accepted])
         for i, score in zip(accepted, scores, strict=True):
             if score < self.filters.min_round_trip:
                 reasons[i] = "round trip"
