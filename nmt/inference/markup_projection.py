@@ -188,7 +188,10 @@ class _MarkProjector:
         searched: dict[str, int] = defaultdict(int)
         places: dict[int, int] = {}
         # Line breaks count even if they are not elements.
-        breaks = [_find_all("\n", text) for text in (self._source.text, self._text)]
+        breaks = [
+            [at for at, sign in enumerate(text) if sign == "\n"]
+            for text in (self._source.text, self._text)
+        ]
         matched = dict(zip(*breaks, strict=True)) if len(breaks[0]) == len(breaks[1]) else {}
         for index, mark in enumerate(self._source.marks):
             if mark.is_kept and mark.begin < mark.end:
@@ -375,11 +378,6 @@ def _add_kept(text: str, element: Span, kept: Sequence[int], parent: Span) -> Sp
         if parent[0] <= at < begin and not text[at + 1 : begin].strip(" "):
             begin = at
     return begin, end
-
-
-def _find_all(sign: str, text: str) -> list[int]:
-    """Return the indices of a character in a text."""
-    return [index for index, other in enumerate(text) if other == sign]
 
 
 def _find_best_run(scores: NDArray[np.float64], is_taken: NDArray[np.bool_]) -> Span:
