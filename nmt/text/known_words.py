@@ -159,7 +159,8 @@ class KnownWords:
     def _by_bare(self) -> Mapping[str, str]:
         """Word without accents -> the most frequent known word that it may be."""
         return {
-            bare: max(words, key=self._count_and_word) for bare, words in self._variants.items()
+            bare: max((self._counts[word], word) for word in words)[1]
+            for bare, words in self._variants.items()
         }
 
     @cached_property
@@ -189,9 +190,6 @@ class KnownWords:
     def _ranks(self) -> Mapping[str, int]:
         """Word -> its place by frequency, from 0."""
         return {word: rank for rank, word in enumerate(self._counts)}
-
-    def _count_and_word(self, word: str) -> tuple[int, str]:
-        return self._counts[word], word
 
     @cached_property
     def _alphabet(self) -> str:
