@@ -18,6 +18,7 @@ from nmt.errors import UserError
 from nmt.text.brackets import PAIRS, list_brackets
 from nmt.text.final_marks import CLAUSE_MARKS, DASH, ELLIPSIS, SLASH, list_unusual_marks
 from nmt.text.known_words import KnownWords
+from nmt.text.marked import splice
 from nmt.text.names import (
     CAPITALIZED_HONORIFICS,
     HONORIFICS,
@@ -178,7 +179,7 @@ class SourceWords:
                 capitals are lost, so that any word may be a name.
         """
         text = self._write_apostrophes(text, spans)
-        parts, done = [], 0
+        changes = []
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             word = text[begin:end]
             if self.counts.get(word.lower(), 0) >= _LEARNED_NAME:
@@ -195,9 +196,9 @@ class SourceWords:
             is_learned = self.counts.get(accented, 0) >= _LEARNED_NAME  # María, of Maria
             is_name_or_known = word.lower() in self.counts or is_name(word)
             is_right = word != word.lower() and is_name_or_known and not is_learned
-            parts += [text[done:begin], word if is_right else self._known.correct(word, max_rank)]
-            done = end
-        return "".join([*parts, text[done:]])
+            if not is_right:
+                changes.append((begin, end, self._known.correct(word, max_rank)))
+        return splice(text, changes)
 
     def find_names(self, text: str, spans: Sequence[Span]) -> list[Span]:
         """Return the characters [begin, end) of unknown names.
