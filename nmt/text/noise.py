@@ -195,11 +195,8 @@ def _shared_names(source: str, target: str) -> list[str]:
 
 
 def _occurs_once(word: str, translation: str, source: str, target: str) -> bool:
-    return len(_find(word, source)) == len(_find(translation, target)) == 1
-
-
-def _find(word: str, text: str) -> list[str]:
-    return _whole_word(word).findall(text)
+    sides = (word, source), (translation, target)
+    return all(len(_whole_word(each).findall(text)) == 1 for each, text in sides)
 
 
 def _replace(word: str, replacement: str, text: str) -> str:
