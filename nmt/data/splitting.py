@@ -66,11 +66,9 @@ def normalized(text: str) -> str:
     """
     folded = text.casefold()
     if folded.isascii():
-        words = _ASCII_WORD.findall(folded)
-    else:
-        words = normalize("NFD", folded).translate(_FOLDING).split()
-        return _UNSPACED_GAP.sub("", " ".join(words)) or folded
-    return " ".join(words) or folded
+        return " ".join(_ASCII_WORD.findall(folded)) or folded
+    words = normalize("NFD", folded).translate(_FOLDING).split()
+    return _UNSPACED_GAP.sub("", " ".join(words)) or folded
 
 
 def sample_evenly(items: Sequence[T], count: int) -> list[T]:
