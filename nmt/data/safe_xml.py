@@ -48,8 +48,9 @@ def declared_encoding(beginning: bytes) -> str:
     """
     declared = _DECLARED.match(beginning.removeprefix(b"\xef\xbb\xbf"))
     encoding = declared[1].decode() if declared else "utf-8"
-    if declared and not re.fullmatch(r"utf-?16(le|be)?", encoding, re.IGNORECASE):
-        _check_encoding(encoding)
+    is_utf_16 = re.fullmatch(r"utf-?16(le|be)?", encoding, re.IGNORECASE)
+    if not (is_utf_16 or _ENCODINGS.fullmatch(encoding)):
+        raise UserError(f"the document's encoding {encoding} is unsupported: convert it to UTF-8")
     return encoding
 
 
@@ -154,8 +155,3 @@ def _check_entities(element: Any) -> None:
 def _explain_syntax(error: Any) -> str:
     reason = " ".join(str(error.msg).split()).replace(", use XML_PARSE_HUGE option", "")
     return f"the document is not well-formed XML ({reason}): repair it, or save it again"
-
-
-def _check_encoding(encoding: str) -> None:
-    if not _ENCODINGS.fullmatch(encoding):
-        raise UserError(f"the document's encoding {encoding} is unsupported: convert it to UTF-8")
