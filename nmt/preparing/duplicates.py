@@ -127,7 +127,8 @@ def find_repeats(
         states_file: the state of each pair; only those to train on are compared. None: all are.
     """
     states = None if states_file is None else np.load(states_file, mmap_mode="r")
-    row, part = divmod(number, parts := count_slices(shards, rows) // rows)
+    parts = count_slices(shards, rows) // rows
+    row, part = divmod(number, parts)
     slice_keys, slice_numbers = [np.zeros(0, np.uint32)], [np.zeros(0, np.int64)]
     for shard in shards:
         keys_file = shard.folder / f"{key}.keys.npy"
