@@ -59,15 +59,15 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
 
         manifest = read_manifest(Path(prepared).expanduser())
         apply_prepared(composed, overrides, manifest["configuration"], prepared)
-    if training.start_from is None and composed.data.get("name") == CORRECTIONS:
-        raise UserError(
-            f"data={CORRECTIONS} needs training.start_from=RUN, the run that made the translations"
-        )
     if training.start_from is not None:
         run = _open(composed.runs_dir, training.start_from)
         is_paired = (run.path / PAIR_FILE).is_file()
         config = combine_for_start(
             composed, overrides, run.config, run.path, has_paired_tokenizer=is_paired
+        )
+    elif composed.data.get("name") == CORRECTIONS:
+        raise UserError(
+            f"data={CORRECTIONS} needs training.start_from=RUN, the run that made the translations"
         )
     else:
         config = from_composed(composed)
