@@ -53,10 +53,11 @@ def find_words(text: str) -> list[Span]:
             sign in _INSIDE and begin is not None and _is_in_word(text[here + 1 : here + 2])
         )
         if inside:
-            if begin is not None and _begins_word(text[here - 1], sign):
+            if begin is None:
+                begin = here
+            elif _begins_word(text[here - 1], sign):
                 spans.append((begin, here))
-                begin = None
-            begin = here if begin is None else begin
+                begin = here
             continue
         if begin is not None:
             spans.append((begin, here))
