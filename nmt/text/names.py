@@ -76,8 +76,8 @@ def may_be_name(word: str) -> bool:
     lower = name.lower()
     if is_name(word) or strip_accents(lower) != lower:
         return is_name(word)
-    bare_names, bare_words = _without_accents()
-    return lower in bare_names and not (name == lower and lower in bare_words)
+    is_word = name == lower and lower in _read_bare_names(_WORDS)
+    return lower in _read_bare_names(_NAMES) and not is_word
 
 
 def is_name_inside_sentence(word: str) -> bool:
@@ -149,9 +149,6 @@ def _read_names(heading: str, end: str = _FREQUENT) -> frozenset[str]:
 
 
 @cache
-def _without_accents() -> tuple[frozenset[str], frozenset[str]]:
-    """Return names and ordinary words without accents."""
-    return (
-        frozenset(map(strip_accents, _read_names(_NAMES))),
-        frozenset(map(strip_accents, _read_names(_WORDS))),
-    )
+def _read_bare_names(heading: str) -> frozenset[str]:
+    """Return the names after a heading, without accents."""
+    return frozenset(map(strip_accents, _read_names(heading)))
