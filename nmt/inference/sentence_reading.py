@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
 from copy import copy
-from operator import itemgetter
 from typing import NamedTuple
 from unicodedata import category
 
@@ -32,6 +30,7 @@ from nmt.text.spans import (
     SlottedText,
     Span,
     cut_spans,
+    find_overlapping,
     find_spans,
     has_letters_outside,
     keep_spans,
@@ -41,7 +40,6 @@ from nmt.text.tags import NO_TAGS, TaggedText
 from nmt.text.terms import NO_TERMS, Glossary, TermMatch
 from nmt.text.words import find_words
 
-_BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 _MASK = SLOTS[0]  # stands for each kept span and acronym while letter case is read
 # Punctuation that is the same in every language; other marks, such as ¿, are not copied.
 _COPIED_MARKS = frozenset("/\\&%@#*_()[]{}§¶†‡‰")
@@ -242,12 +240,11 @@ class SentenceReader:
         has_spans = bool(spans or date_spans or "-" in text or not self._brackets.isdisjoint(text))
         is_term = make_overlap_test(_locate_terms(self._glossary, text) if has_spans else [])
         for begin, end in date_spans:
-            first, last = bisect_right(spans, begin, key=_END), bisect_left(spans, end, key=_BEGIN)
-            inner = spans[first:last]
-            is_around = all(begin <= span[0] and span[1] <= end for span in inner)
+            overlapping = find_overlapping(spans, begin, end)
+            is_around = all(begin <= span[0] and span[1] <= end for span in spans[overlapping])
             if is_around and not is_term(begin, end):
                 dates.append((begin, end))
-                del spans[first:last]
+                del spans[overlapping]
 
         is_word = self._normalizer.make_word_test(text)
 
@@ -331,11 +328,10 @@ class SentenceReader:
         A term may have spans inside, such as the number of "Windows 10". They are kept if the
         target of the term has them, too: "artículo 5", "section 5".
         """
-        begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
         terms: list[TermMatch] = []
         inside, dropped = set[Span](), set[Span]()
         for match in self._glossary.find(text):
-            shared = spans[bisect_right(ends, match.begin) : bisect_left(begins, match.end)]
+            shared = spans[find_overlapping(spans, match.begin, match.end)]
             if all(match.begin <= begin and end <= match.end for begin, end in shared):
                 terms.append(match)
                 inside.update(shared)

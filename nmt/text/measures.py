@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
 
-from nmt.text.spans import Span, make_overlap_test
+from nmt.text.spans import Span, find_overlapping, make_overlap_test
 
-_BEGIN, _END = itemgetter(0), itemgetter(1)  # of a range
 # Also a range, a time or a fraction.
 _NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=\d))*")
 # After a number; also an unknown word without vowels, such as lpm.
@@ -103,8 +100,9 @@ def join_formulas(
         begin, end = match.span()
         words = (word.span() for word in _FORMULA_WORD.finditer(text, begin, end))
         has_words = any(is_read(*word) for word in words)
-        inner = spans[bisect_right(spans, begin, key=_END) : bisect_left(spans, end, key=_BEGIN)]
-        begin, end = min([begin, *map(_BEGIN, inner)]), max([end, *map(_END, inner)])
+        inner = spans[find_overlapping(spans, begin, end)]
+        begins, ends = zip((begin, end), *inner, strict=True)
+        begin, end = min(begins), max(ends)
         is_apart = not formulas or formulas[-1][1] <= begin
         is_tag = any(text[first] in "<&" for first, _ in inner)
         if _FORMULA_SIGN.search(match[0]) and is_apart and not (is_tag or has_words):

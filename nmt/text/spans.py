@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from nmt.text.marked import splice
@@ -198,6 +199,12 @@ def make_overlap_test(spans: Sequence[Span]) -> Callable[[int, int], bool]:
         return at < len(ordered) and ordered[at][0] < end
 
     return overlaps
+
+
+def find_overlapping(spans: Sequence[Span], begin: int, end: int) -> slice:
+    """Return which spans, in order and apart from each other, overlap characters [begin, end)."""
+    first = bisect_right(spans, begin, key=itemgetter(1))
+    return slice(first, bisect_left(spans, end, key=itemgetter(0)))
 
 
 def cut_spans(text: str, spans: Iterable[Span], cuts: Collection[int]) -> Iterator[Span]:
