@@ -63,10 +63,9 @@ class BeamOptions(NamedTuple):
     @property
     def static_options(self) -> StaticOptions:
         """Options that select the compiled program."""
-        is_beam = self.beam_size > 1
         return StaticOptions(
             self.beam_size,
-            keeps_n_best=is_beam and self.n_best > 1,
+            keeps_n_best=self.n_best > 1,
             tracks_coverage=self.coverage_penalty > 0,
             uses_no_repeat_ngram=self.no_repeat_ngram > 0,
         )
