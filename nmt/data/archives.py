@@ -164,7 +164,7 @@ def _list_zip(path: Path, test_members: bool) -> tuple[str, ...]:
 
 @contextmanager
 def open_member(
-    archive: Archive, key: str, on_open: Callable[[IO[bytes]], None], ending: str | None = None
+    archive: Archive, key: str, on_open: Callable[[IO[bytes]], None], ending: str | None
 ) -> Iterator[io.BufferedReader]:
     """Open a text file in an archive.
 

@@ -38,8 +38,8 @@ def fetch_archive(
     key: str,
     log: Callable[[str], None],
     *,
-    keep: bool = True,
-    sha256: str | None = None,
+    keep: bool,
+    sha256: str | None,
 ) -> Iterator[Archive]:
     """Yield the archive at ``url``, from the cache if it holds an intact copy.
 

@@ -40,7 +40,7 @@ def read_parallel(source: Path, reference: Path, encoding: str | None = None) ->
     return pairs
 
 
-def read_groups(path: Path, source: Path, encoding: str | None = None) -> list[str]:
+def read_groups(path: Path, source: Path, encoding: str | None) -> list[str]:
     """Return the lines of a file of documents or speakers, one for each line of ``source``.
 
     Raises:

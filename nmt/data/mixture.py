@@ -43,8 +43,8 @@ def mix_sources(
     config: DataConfig,
     train: PairsBySource,
     pair_weights: Mapping[str, Mapping[Pair, float]],
-    source_weights: Mapping[str, float] = MappingProxyType({}),
-    contexts: Contexts = MappingProxyType({}),
+    source_weights: Mapping[str, float],
+    contexts: Contexts,
 ) -> Mixture:
     """Return the pairs of an epoch, each source repeated by its weight: see `count_repeats`.
 

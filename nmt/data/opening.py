@@ -102,7 +102,7 @@ def open_unpacked(
 
 
 def split_text(
-    file: io.BufferedReader, name: str, encoding: str | None = None, option: str = ""
+    file: io.BufferedReader, name: str, encoding: str | None, option: str
 ) -> Iterator[bytes]:
     """Yield the lines of a text as UTF-8: see `split_at_any_end`.
 

@@ -36,7 +36,7 @@ Log = Callable[[str], None]
 
 
 def train_and_save(
-    folder: Path, config: TokenizerConfig, texts: Sequence[str], tags: Sequence[str] = ()
+    folder: Path, config: TokenizerConfig, texts: Sequence[str], tags: Sequence[str]
 ) -> None:
     """Train a tokenizer (see `train_tokenizer`); write it and its log into a folder."""
     messages: list[str] = []

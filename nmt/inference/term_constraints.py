@@ -77,7 +77,7 @@ class TermConstraints:
         self._margin = margin
 
     def enforce(
-        self, segments: Sequence[Segment], outputs: Sequence[list[Hypothesis]], prefix: str = ""
+        self, segments: Sequence[Segment], outputs: Sequence[list[Hypothesis]], prefix: str
     ) -> list[list[Hypothesis]]:
         """Return outputs that have the terms of their segments, as far as they fit.
 
