@@ -22,7 +22,7 @@ from nmt.data.encodings import decode
 from nmt.data.languages import are_variants
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.errors import UserError
-from nmt.text.marked import MarkedText, is_message_format, mark_plain, splice
+from nmt.text.marked import MarkedText, is_message_format, splice
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.spans import find_spans, has_letters_outside
 
@@ -98,7 +98,7 @@ class CatalogDocument(Document):
         self._strings = [
             each for each in strings if not each.is_locale and _is_translatable(each.value)
         ]
-        self.segments: Sequence[MarkedText] = [mark_plain(each.value) for each in self._strings]
+        self.segments: Sequence[MarkedText] = [MarkedText(each.value) for each in self._strings]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the catalogue with other texts: see `Document.fill`."""

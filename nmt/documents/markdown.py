@@ -25,7 +25,7 @@ from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.markdown_inline import Element, Reader, Writer, replace_alt
 from nmt.documents.markdown_parser import ABBREVIATED, Item, MarkdownParser, describe
-from nmt.text.marked import MarkedText, has_letters, mark_plain, splice
+from nmt.text.marked import MarkedText, has_letters, splice
 
 # A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
 _FRONT = re.compile(
@@ -95,7 +95,7 @@ class MarkdownDocument(Document):
             reader = Reader(passage.content, self._parser.parse_inline(passage.content))
             text = reader.read()
             texts = [text] if has_letters(text.text) else []
-            texts += [mark_plain(element.alt) for element in reader.elements if element.alt]
+            texts += [MarkedText(element.alt) for element in reader.elements if element.alt]
             segments += texts
             self._passages.append((passage, reader.elements, text))
         return segments

@@ -20,7 +20,7 @@ from nmt.documents.markdown_parser import (
     read_text,
     to_one_line,
 )
-from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
+from nmt.text.marked import MarkedText, MarkedTextBuilder, has_letters, walk
 
 # HTML tags, by type of token.
 _EMPHASIS = {"s": "del"} | {name: name for name in "em strong mark ins sub sup".split()}
@@ -268,7 +268,7 @@ def _read_alt(token: Token, source: str) -> str:
     """Return the text of an image, if it stands beside the address and has no elements."""
     if token.type != "image" or not source.startswith("](", len("![") + len(token.content)):
         return ""
-    alt = mark_plain((_read_label(token) or "").strip(" ")).text
+    alt = (_read_label(token) or "").strip(" ")
     return alt if has_letters(alt) else ""
 
 

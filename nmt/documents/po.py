@@ -16,7 +16,7 @@ from nmt.data.bilingual import CHARSET, RARE_ENDS_TO_SPACES, decode_po, parse_po
 from nmt.data.languages import covers_tag
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.errors import UserError
-from nmt.text.marked import MarkedText, has_letters, is_message_format, mark_plain
+from nmt.text.marked import MarkedText, has_letters, is_message_format
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.spans import find_spans, keep_spans, make_kept_test, restore_spans
 
@@ -85,7 +85,7 @@ class PoDocument(Document):
         self._messages = list(self._find_messages(parse_po(text)))
         texts = [text for message in self._messages for text in message.texts]
         self.segments: Sequence[MarkedText] = [
-            mark_plain(text.replace(_find_mnemonic(text), "")) for text in texts
+            MarkedText(text.replace(_find_mnemonic(text), "")) for text in texts
         ]
 
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:

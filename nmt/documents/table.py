@@ -20,7 +20,6 @@ from nmt.text.marked import (
     MarkedText,
     has_letters,
     is_message_format,
-    mark_plain,
     splice,
 )
 
@@ -67,7 +66,7 @@ class TableDocument(Document):
         texts = [cell for cell in chosen if has_letters(cell.value) and cell.value[0] != "="]
         self._cells = [cell for cell in texts if not is_message_format(cell.value)]
         self.skipped = len(texts) - len(self._cells)
-        self.segments: Sequence[MarkedText] = [mark_plain(cell.value) for cell in self._cells]
+        self.segments: Sequence[MarkedText] = [MarkedText(cell.value) for cell in self._cells]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the table with other texts: see `Document.fill`."""

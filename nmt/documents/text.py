@@ -9,7 +9,7 @@ from itertools import pairwise
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.text.columns import GAP, find_gaps
-from nmt.text.marked import MarkedText, mark_plain, splice
+from nmt.text.marked import MarkedText, splice
 from nmt.text.scripts import WIDE, join_lines
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
@@ -51,7 +51,7 @@ class TextDocument(Document):
         first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
         joined = join_lines(line.strip() for line in lines)
-        return mark_plain(
+        return MarkedText(
             _SPACES.sub(lambda match: _shorten(match[0], keeps_gap=not others), joined)
         )
 

@@ -171,11 +171,6 @@ class MarkedTextBuilder:
         return MarkedText(self.text, tuple(self._marks))
 
 
-def mark_plain(text: str) -> MarkedText:
-    """Return a text without elements; private characters in it stay kept spans."""
-    return MarkedText(text, ())
-
-
 def has_letters(text: str) -> bool:
     """Whether a text has anything to translate."""
     return any(map(str.isalpha, text))
