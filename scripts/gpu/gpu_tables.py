@@ -43,16 +43,27 @@ def describe_result(result: dict[str, Any]) -> str:
     return f"BLEU {format_score(result, 'BLEU')}"
 
 
-def tabulate_parity(all_results: Sequence[dict[str, Any]]) -> Table | None:
-    """Lay out the parity of one update."""
+def make_table(
+    title: str, labels: Sequence[str], numbers: Sequence[str], caption: str | None = None
+) -> Table:
+    """Return a table without rows: columns of labels, then of numbers, and the status."""
     from rich.table import Table
 
+    table = Table(*labels, title=title, caption=caption)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    table.add_column("status")
+    return table
+
+
+def tabulate_parity(all_results: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out the parity of one update."""
     results = [result for result in all_results if result["part"] == "parity"]
     if not results:
         return None
-    table = Table(title="One update against float32 on the CPU: relative differences")
-    for name in ("precision", "loss", "tolerance", "gradient norm", "tolerance", "status"):
-        table.add_column(name, justify="left" if name in ("precision", "status") else "right")
+    title = "One update against float32 on the CPU: relative differences"
+    numbers = ("loss", "tolerance", "gradient norm", "tolerance")
+    table = make_table(title, ("precision",), numbers)
     for result in results:
         cells = [""] * 4
         if "loss" in result:
@@ -64,8 +75,6 @@ def tabulate_parity(all_results: Sequence[dict[str, Any]]) -> Table | None:
 
 def tabulate_speeds(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out speed, utilisation and memory, grouped by model."""
-    from rich.table import Table
-
     results = [result for result in all_results if result["part"] == "speed"]
     if not results:
         return None
@@ -73,12 +82,8 @@ def tabulate_speeds(all_results: Sequence[dict[str, Any]]) -> Table | None:
     caption = "utilisation: FLOP/s of the model over those of a large product (bfloat16 on a GPU)"
     if rates:
         caption += f", here {statistics.median(rates) / 1e3:,.3g} TFLOP/s"
-    table = Table(title="Training", caption=caption)
-    for name in ("model", "precision", "attention", "XLA"):
-        table.add_column(name)
-    for name in ("tokens/s", "ms/update", "utilisation", "GPU memory", "compiled in"):
-        table.add_column(name, justify="right")
-    table.add_column("status")
+    numbers = ("tokens/s", "ms/update", "utilisation", "GPU memory", "compiled in")
+    table = make_table("Training", ("model", "precision", "attention", "XLA"), numbers, caption)
 
     def sort_key(result: dict[str, Any]) -> tuple[int, int, bool, bool]:
         return (
@@ -111,15 +116,11 @@ def tabulate_speeds(all_results: Sequence[dict[str, Any]]) -> Table | None:
 
 def tabulate_run(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the training run."""
-    from rich.table import Table
-
     results = [result for result in all_results if result["part"] == "train"]
     if not results:
         return None
-    table = Table(title="Training run and test split")
-    columns = ("run", "minutes", "updates", "tokens/s", "BLEU", "chrF2++", "status")
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("run", "status") else "right")
+    numbers = ("minutes", "updates", "tokens/s", "BLEU", "chrF2++")
+    table = make_table("Training run and test split", ("run",), numbers)
     for result in results:
         cells = [""] * 5
         if result["status"] == "ok":
@@ -136,19 +137,13 @@ def tabulate_run(all_results: Sequence[dict[str, Any]]) -> Table | None:
 
 def tabulate_scaling(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the speed of several devices against that of one."""
-    from rich.table import Table
-
     results = [
         result for result in all_results if result["part"] == "scaling" and "devices" in result
     ]
     if not results:
         return None
-    table = Table(title="Several devices share every update")
-    for name in ("model", "precision"):
-        table.add_column(name)
-    for name in ("devices", "positions per side", "tokens/s", "scaling efficiency", "loss"):
-        table.add_column(name, justify="right")
-    table.add_column("status")
+    numbers = ("devices", "positions per side", "tokens/s", "scaling efficiency", "loss")
+    table = make_table("Several devices share every update", ("model", "precision"), numbers)
     single = [result.get("tokens_per_second") for result in results if result["devices"] == 1]
     for result in results:
         cells = [""] * 4
@@ -164,14 +159,11 @@ def tabulate_scaling(all_results: Sequence[dict[str, Any]]) -> Table | None:
 
 def tabulate_precisions(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the losses of the precisions."""
-    from rich.table import Table
-
     results = [result for result in all_results if result["part"] == "precision"]
     if not results:
         return None
-    table = Table(title="`compact`, trained in each precision")
-    for name in ("precision", "updates", "seconds", "dev loss", "off by", "tolerance", "status"):
-        table.add_column(name, justify="left" if name in ("precision", "status") else "right")
+    numbers = ("updates", "seconds", "dev loss", "off by", "tolerance")
+    table = make_table("`compact`, trained in each precision", ("precision",), numbers)
     for result in results:
         cells = [""] * 5
         if "dev_loss" in result:
