@@ -150,8 +150,9 @@ def _encoding_option(name: str, source: SourceConfig) -> str:
     """
     if source.encoding is None and name in ("dev", "test"):
         return ""
-    is_archive = source.kind == "zip"  # to which no short key is passed on
-    return f"{f'data.sources.{name}.encoding' if is_archive else source_key(name, 'encoding')}="
+    if source.kind == "zip":  # to which no short key is passed on
+        return f"data.sources.{name}.encoding="
+    return f"{source_key(name, 'encoding')}="
 
 
 def _source_rows(choice: ColumnChoice, key: str, on_open: OnOpen) -> Iterator[Row]:

@@ -64,10 +64,11 @@ def check_accepted(
     reason, count = rejected.most_common(1)[0]
     if pairs and reason == DUPLICATE:
         return
-    kind, key = config.sources[name].kind, f"data.sources.{name}.columns"
+    kind, columns = config.sources[name].kind, ""
     if kind in (FILES, TRANSLATIONS):
-        key = source_key(name, "columns")  # no short key is passed on to an archive
-    columns = f"{key} and " if kind in (FILES, TRANSLATIONS, "zip") else ""
+        columns = f"{source_key(name, 'columns')} and "
+    elif kind == "zip":  # to which no short key is passed on
+        columns = f"data.sources.{name}.columns and "
     message = (
         f"{which}: {f'only {pairs:,}' if pairs else 'none'} of the {lines:,} lines read is usable, "
         f"most often because of '{reason}' ({count:,}): check {columns}the length limits, or see "
