@@ -109,7 +109,9 @@ class SteppedPrograms:
         longest = int(constraints.limits.max())
         count, width = source.shape
         width = min(round_up(width, _WIDTH_STEP), self._model.max_length)
-        source, constraints, keys = _fill_batch(source, constraints, keys, _few(count), width)
+        source, constraints, keys = _fill_batch(
+            source, constraints, keys, _round_up_rows(count), width
+        )
         # Passing one tensor is faster than passing five.
         parameters = tf.constant(constraints.parameters, tf.float32)
         limits, prefix = tf.constant(constraints.limits), tf.constant(constraints.prefix)
@@ -132,7 +134,7 @@ class SteppedPrograms:
                 kept_rows = np.arange(len(is_unfinished))  # all stay
                 continue
             # Some finished rows stay, so that the number of rows is one of few.
-            fill = np.flatnonzero(~is_unfinished)[: _few(remaining.size) - remaining.size]
+            fill = np.flatnonzero(~is_unfinished)[: _round_up_rows(remaining.size) - remaining.size]
             kept_rows = np.concatenate([remaining, fill])
             arrays = [result.numpy() for result in results]
             if outputs is None:
@@ -282,7 +284,7 @@ def pad_sequences(sequences: Sequence[np.ndarray], step: int = 1) -> np.ndarray:
     return padded
 
 
-def _few(rows: int) -> int:
+def _round_up_rows(rows: int) -> int:
     """Round up to one of few numbers: TensorFlow keeps memory for every shape it has seen."""
     return rows if rows <= _ROW_STEP else round_up(rows, _ROW_STEP)
 
