@@ -170,7 +170,6 @@ class SearchRequest:
             raise UserError(
                 f"coverage_penalty={self.coverage_penalty} needs a beam_size of 2 or more, got 1"
             )
-        is_default = self.no_repeat_ngram is None
         ngram = decoding.no_repeat_ngram if self.no_repeat_ngram is None else self.no_repeat_ngram
         if ngram < 0:
             raise UserError(f"no_repeat_ngram must be at least 0, got {ngram}")
@@ -180,7 +179,7 @@ class SearchRequest:
             self.coverage_penalty,
             self.n_best,
             ngram,
-            avoids_loops=is_default and not ngram,
+            avoids_loops=self.no_repeat_ngram is None and not ngram,
         )
 
 
