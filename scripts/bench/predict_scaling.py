@@ -91,6 +91,10 @@ class Prediction(NamedTuple):
         """Tokens/s."""
         return self.tokens / self.seconds
 
+    def format_rates(self) -> tuple[str, str, str]:
+        """Return the last cells of a row: tokens/s, scaling efficiency, learned per token."""
+        return f"{self.rate / MEGA:.1f} M", f"{self.share:.0%}", f"{self.learned:.0%}"
+
 
 def main() -> None:
     """Run the command line."""
@@ -250,11 +254,7 @@ def list_predictions(
             yield (
                 *(model.name, network, str(count), f"{prediction.tokens:,.0f}"),
                 *(f"{1e3 * part:.1f}" for part in parts),
-                *(
-                    f"{prediction.rate / MEGA:.1f} M",
-                    f"{prediction.share:.0%}",
-                    f"{prediction.learned:.0%}",
-                ),
+                *prediction.format_rates(),
             )
 
 
@@ -277,11 +277,7 @@ def list_changes(models: Sequence[Model], gpus: int, machine: Machine) -> Iterat
                 yield (
                     *(model.name, network, name, f"{prediction.tokens:,.0f}"),
                     f"{1e3 * prediction.seconds:.1f}",
-                    *(
-                        f"{prediction.rate / MEGA:.1f} M",
-                        f"{prediction.share:.0%}",
-                        f"{prediction.learned:.0%}",
-                    ),
+                    *prediction.format_rates(),
                 )
 
 
