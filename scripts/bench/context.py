@@ -274,7 +274,7 @@ def judge(
         for target in (pairs[each.number].target, *each.corrupted)
     ]
     fitted = fit_contexts(scored, translator.tokenizer, segmenter.max_tokens, segmenter.tags)
-    scores = iter(score.log_prob for score in translator.score(fitted))
+    scores = (score.log_prob for score in translator.score(fitted))
     return [next(scores) > max([next(scores) for _ in each.corrupted]) for each in contrasts]
 
 
