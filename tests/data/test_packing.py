@@ -69,13 +69,15 @@ def fill_plainly(
         )
 
 
-def planned(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> Planned:
+def planned(
+    source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int], *, leaves_room: bool = False
+) -> Planned:
     return [
         (
             rows.length,
             [of.tolist() for of in np.split(rows.pairs, rows.offsets[1:-1])],
         )
-        for rows in pack(source, target, row_lengths)
+        for rows in pack(source, target, row_lengths, leaves_room=leaves_room)
     ]
 
 
@@ -133,3 +135,11 @@ def test_room_is_left_in_every_other_pair_and_none_is_left_out() -> None:
         [rows] = pack(side, side, [8], leaves_room=True)
         assert np.diff(rows.offsets).tolist() == expected
         assert sorted(rows.pairs.tolist()) == [0, 1, 2, 3]
+
+
+def test_pairs_that_leave_room_are_packed_like_longer_ones() -> None:
+    side = np.array([4, 4, 8, 8, 3, 3, 7, 7, 1, 1, 4, 4, 4, 4])
+    longer = np.array([4, 5, 8, 8, 3, 4, 7, 8, 1, 2, 4, 5, 4, 5])
+    expected = planned(longer, longer, [6, 8])
+    assert planned(side, side, [6, 8], leaves_room=True) == expected
+    assert planned(side, side, [6, 8]) != expected
