@@ -2,17 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Remark, Segment, SegmentedText
-from nmt.inference.word_links import add_remarks, locate_sources, make_word_test
+from nmt.inference.word_links import add_remarks, link_words, locate_sources, make_word_test
 from nmt.text.marked import MarkedText
 from nmt.text.spans import SLOTS
 from nmt.text.tags import TaggedText
 
 NOTHING = np.zeros(0, np.int32)
+
+
+PIECES = ("", "", "</s>", "", "hola", " yo", " hello", " ana", " a")
+EOS = PIECES.index("</s>")
+
+
+class Words:
+    """A tokenizer with a piece for each word."""
+
+    target: Any
+
+    def __init__(self) -> None:
+        self.target = self
+
+    def decode(self, sequences: Any) -> list[str]:
+        return ["".join(PIECES[i] for i in ids).strip() for ids in sequences]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        spans, end = [], 0
+        for word in text.split():
+            begin = text.index(word, end)
+            end = begin + len(word)
+            spans.append((begin, end))
+        return spans
+
+
+def link(segment: Segment, text: str, output: str) -> list[tuple[str, list[int], list[str]]]:
+    """Return each word of a translation, its tokens, and its source words; token i is of id i."""
+    tokens = [PIECES.index(f" {word}") for word in output.split()]
+    tokenizer: Any = Words()
+    translation = Translation(text, 0.0, 0.0, (*tokens, EOS))
+    weights = np.eye(len(tokens) + 1, len(segment.ids) + 1)
+    return [
+        (text[word.begin : word.end], word.rows, [segment.full_text[a:b] for a, b in word.sources])
+        for word in link_words(segment, translation, tokenizer, weights)
+    ]
+
+
+def test_a_word_comes_from_the_tokens_that_wrote_it() -> None:
+    segment = Segment(np.array([4, 5]), "hola yo")
+    assert link(segment, "A ¡hello", "a hello") == [
+        ("A", [0], ["hola"]),
+        ("¡", [], []),
+        ("hello", [1], ["yo"]),
+    ]
+
+
+def test_no_token_wrote_a_kept_span_that_the_output_lacks() -> None:
+    segment = Segment(np.array([4, 5, 3]), f"hola yo {SLOTS[0]}", ("a.b@c.es",))
+    assert link(segment, "hello a.b@c.es ana", "hello ana") == [
+        ("hello", [0], ["hola"]),
+        ("a.b@c.es", [], ["a.b@c.es"]),
+        ("ana", [1], ["yo"]),
+    ]
 
 
 def test_a_reference_has_words_and_kept_spans_in_any_case() -> None:
@@ -84,3 +141,5 @@ def test_a_remark_counts_in_the_confidence_by_its_tokens() -> None:
     assert given.words == outer.words
     assert given.confidence == pytest.approx(0.6), "what a prefix gives has none"
     assert add(None) is outer
+    outer = replace(outer, text="Ana (MY)")
+    assert add(inner).words == outer.words, "what was changed is no longer the remark"
