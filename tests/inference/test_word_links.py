@@ -10,7 +10,13 @@ import pytest
 
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Remark, Segment, SegmentedText
-from nmt.inference.word_links import add_remarks, link_words, locate_sources, make_word_test
+from nmt.inference.word_links import (
+    add_remarks,
+    choose_sources,
+    link_words,
+    locate_sources,
+    make_word_test,
+)
 from nmt.text.marked import MarkedText
 from nmt.text.spans import SLOTS
 from nmt.text.tags import TaggedText
@@ -70,6 +76,23 @@ def test_no_token_wrote_a_kept_span_that_the_output_lacks() -> None:
         ("a.b@c.es", [], ["a.b@c.es"]),
         ("ana", [1], ["yo"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("weights", "end", "chosen"),
+    [
+        ([0.1, 0.4, 0.2, 0.19], 0.0, [1, 2]),  # at least half of the largest
+        ([0.3, 0.4, 0.2], 0.3, [0, 1]),  # nor less than EOS
+        ([0.3, 0.4, 0.2], 0.5, []),
+        ([0.0, 0.001], 0.0, [1]),
+        ([0.0, 0.0], 0.0, []),
+        ([], 0.0, []),
+    ],
+)
+def test_a_word_comes_from_the_source_words_of_most_weight(
+    weights: list[float], end: float, chosen: list[int]
+) -> None:
+    assert choose_sources(np.array(weights), end) == chosen
 
 
 def test_a_reference_has_words_and_kept_spans_in_any_case() -> None:

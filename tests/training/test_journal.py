@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -215,6 +216,33 @@ def test_curves_can_be_read_while_a_run_trains(tmp_path: Path) -> None:
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
     assert steps(reader, "train/loss") == [1]
     journal.close()
+
+
+def test_a_report_is_recorded_by_tag_and_dropped_at_a_rewind(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    journal = RunJournal(run)
+    without_loss = Report(math.nan, 1e-3, 0.25, 100.0, 0.05, 1.5, 3)
+    for step in (10, 20):
+        journal.log_report(step, step / 3, without_loss)
+    journal.rewind(10)
+    journal.log_report(20, 8.0, replace(without_loss, nll=2.0))
+    journal.close()
+    first, last = run.metrics.read()
+    expected = {
+        "train/learning_rate": 1e-3,
+        "train/gradient_norm": 0.25,
+        "train/epoch": 1.5,
+        "train/skipped_updates": 3,
+        "speed/tokens_per_second": 100.0,
+        "speed/padding_share": 0.05,
+    }
+    loss = {"train/loss": None, "train/perplexity": None}
+    assert first == {"step": 10, "seconds": 3.333, **loss, **expected}
+    loss = {"train/loss": 2.0, "train/perplexity": math.exp(2)}
+    assert last == {"step": 20, "seconds": 8.0, **loss, **expected}
+    reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
+    assert steps(reader, "train/epoch") == [10, 20], "once after the rewind"
+    assert steps(reader, "train/loss") == [20], "NaN is no point of a curve"
 
 
 def test_dev_outputs_are_kept_and_dropped_when_a_run_is_resumed(tmp_path: Path) -> None:
