@@ -17,9 +17,11 @@ from nmt.data.encoded import EncodedCorpus
 from nmt.data.mixture import (
     SourcePairs,
     add_phrases,
+    count_repeats,
     list_by_occurrence,
     list_pairs,
     list_weights,
+    mix_sources,
     to_source_view,
 )
 from nmt.data.ragged import RaggedIds
@@ -60,6 +62,27 @@ def test_a_weight_of_its_own_comes_before_the_temperature(tmp_path: Path) -> Non
     }
     corpus = load(sources, temperature=2)  # 8 for the larger
     assert [source.repeats for source in corpus.mixture] == [1, 32]
+
+
+def test_neither_generated_pairs_nor_those_without_a_weight_are_repeated() -> None:
+    sources = {
+        "made": SourceConfig("patterns", pairs=5, weight=8),
+        "small": SourceConfig("files", path="small.tsv", weight=1),
+        "plain": SourceConfig("files", path="plain.tsv"),
+        "empty": SourceConfig("files", path="empty.tsv", weight=1),
+        "large": SourceConfig("files", path="large.tsv", weight=4),
+    }
+    config = configure(sources)
+    sizes = {"large": 20, "plain": 1, "small": 1, "made": 5, "empty": 0}
+    repeats = count_repeats(config, sizes)
+    assert list(repeats.items()) == [("made", 1), ("small", 5), ("plain", 1), ("large", 1)]
+    train = {name: as_pairs(numbered(name, size)) for name, size in sizes.items()}
+    mixture = mix_sources(config, train, {})
+    assert {source.name: source.repeats for source in mixture} == repeats
+    assert [source.name for source in mixture if not source.is_read] == ["made"]
+    # Nor does the temperature weigh generated pairs.
+    config = configure({"made": SourceConfig("patterns"), "small": sources["plain"]}, temperature=2)
+    assert count_repeats(config, {"made": 64, "small": 4}) == {"made": 1, "small": 1}
 
 
 def staged(tmp_path: Path, *stages: StageConfig) -> Corpus:

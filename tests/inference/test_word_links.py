@@ -11,6 +11,7 @@ import pytest
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Remark, Segment, SegmentedText
 from nmt.inference.word_links import (
+    _locate_spans,
     add_remarks,
     choose_sources,
     link_words,
@@ -76,6 +77,24 @@ def test_no_token_wrote_a_kept_span_that_the_output_lacks() -> None:
         ("a.b@c.es", [], ["a.b@c.es"]),
         ("ana", [1], ["yo"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "slots", "located"),
+    [
+        ("x.y.z or x.y", ("x.y", "x.y.z"), (1, 0), {(0, 5): 1, (9, 12): 0}),
+        ("12 or 12", ("12", "12"), (1, 0), {(0, 2): 1, (6, 8): 0}),  # equal: as in the output
+        ("12 or 12", ("12", "12"), (1,), {(0, 2): 1, (6, 8): 0}),  # lost by the output: last
+        ("12 or 12", ("12",), (0,), {(0, 2): 0}),  # once
+        ("112, 123 or 12", ("12",), (0,), {(12, 14): 0}),  # no part of a number
+        ("12", (), (), {}),
+    ],
+)
+def test_kept_spans_of_a_translation_are_located(
+    text: str, values: tuple[str, ...], slots: tuple[int, ...], located: dict[Any, int]
+) -> None:
+    output = " or ".join(SLOTS[number] for number in slots)
+    assert _locate_spans(text, values, output) == located
 
 
 @pytest.mark.parametrize(
