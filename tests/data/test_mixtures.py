@@ -22,6 +22,7 @@ from nmt.data.mixture import (
     list_pairs,
     list_weights,
     mix_sources,
+    sample_run,
     to_source_view,
 )
 from nmt.data.ragged import RaggedIds
@@ -83,6 +84,21 @@ def test_neither_generated_pairs_nor_those_without_a_weight_are_repeated() -> No
     # Nor does the temperature weigh generated pairs.
     config = configure({"made": SourceConfig("patterns"), "small": sources["plain"]}, temperature=2)
     assert count_repeats(config, {"made": 64, "small": 4}) == {"made": 1, "small": 1}
+
+
+def test_pairs_of_another_run_are_as_many_as_its_weight_gives() -> None:
+    sources = {
+        "run": SourceConfig("run", run="runs/old", weight=2),
+        "new": SourceConfig("files", path="new.tsv", weight=1),
+        "large": SourceConfig("files", path="large.tsv", weight=4),
+        "plain": SourceConfig("files", path="plain.tsv"),
+    }
+    pairs = as_pairs(numbered("run", 100))
+    config = configure(sources)
+    assert sample_run(config, "run", pairs, {"new": 5, "large": 8, "plain": 90}) == pairs[::10]
+    assert sample_run(config, "run", pairs, {"plain": 90}) == pairs, "no weight to compare with"
+    sources["run"].weight = None
+    assert sample_run(config, "run", pairs, {"new": 5}) == pairs
 
 
 def staged(tmp_path: Path, *stages: StageConfig) -> Corpus:

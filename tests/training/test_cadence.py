@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.training.cadence import Cadence, CostMeter
+from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence, CostMeter
 
 
 def test_an_evaluation_is_due_at_every_multiple_by_default() -> None:
@@ -14,15 +14,31 @@ def test_an_evaluation_is_due_at_every_multiple_by_default() -> None:
     assert [step for step in range(4, 10) if cadence.is_due(step, 3)] == [6, 9]
 
 
+def test_no_evaluation_is_due_before_the_interval_is_over() -> None:
+    cadence = Cadence(interval=6)
+    cadence.schedule(3)
+    assert [step for step in range(4, 16) if cadence.is_due(step, 3)] == [9, 12, 15]
+    cadence.reset()
+    assert [step for step in range(4, 10) if cadence.is_due(step, 3)] == [6, 9]
+    assert cadence == Cadence()
+
+
+def test_evaluations_and_attention_logs_divide_their_share() -> None:
+    parts = EVALUATION_PART + ATTENTION_PART
+    assert parts == pytest.approx(1)
+    assert EVALUATION_PART > ATTENTION_PART > 0
+
+
+@pytest.mark.parametrize("update_seconds", [1.0, 0.25])
 @pytest.mark.parametrize(
     ("cost", "interval"), [(0.0, 10), (1.0, 10), (1.2, 20), (10.0, 90), (10.1, 100)]
 )
 def test_the_interval_is_the_least_multiple_that_keeps_to_the_share(
-    cost: float, interval: int
+    cost: float, interval: int, update_seconds: float
 ) -> None:
-    """A tenth of the time, where an update takes a second."""
+    """A tenth of the time, where an evaluation costs as much as so many updates."""
     cadence = Cadence()
-    cadence.adapt(10, 0.1, cost, 1.0)
+    cadence.adapt(10, 0.1, cost * update_seconds, update_seconds)
     cadence.schedule(20)
     assert (cadence.interval, cadence.following) == (interval, 20 + interval)
     assert cost <= 0.1 * (cost + interval)
