@@ -18,6 +18,7 @@ from nmt.inference.alignment import (
     map_chars_to_tokens,
     match_characters,
     measure_layers,
+    move_spans,
     weigh_words,
 )
 from nmt.inference.lexicon import Lexicon
@@ -142,6 +143,27 @@ def test_characters_of_two_long_texts() -> None:
     with cpu_seconds(10):
         match_characters("12" * 1000, "1\u200b\u00ad2" * 1000)
         match_characters("a" * 2500, "a\u200b" * 2500)
+
+
+@pytest.mark.parametrize(
+    ("matched", "moved", "whole"),
+    [
+        ([4], (4, 5), (3, 6)),
+        ([3, 4, 5], (3, 6), (3, 6)),  # words that touch it are others
+        ([-1, 5, 6, -1], (5, 7), (3, 8)),
+        ([7, -1, 4], (4, 8), (3, 8)),
+        ([8], (8, 9), (8, 9)),  # between words
+        ([8, 9], (8, 10), (8, 12)),
+        ([0], (0, 1), (0, 2)),
+    ],
+)
+def test_spans_move_with_their_characters_and_cover_whole_words(
+    matched: list[int], moved: tuple[int, int], whole: tuple[int, int]
+) -> None:
+    words = [(0, 2), (3, 6), (6, 8), (9, 12)]
+    spans = [(0, len(matched)), (len(matched), len(matched) + 2)]
+    assert move_spans(spans, [*matched, -1, -1]) == (moved,), "no character of the other matches"
+    assert move_spans(spans, [*matched, -1, -1], words) == (whole,)
 
 
 def test_slots_become_spans_of_any_length() -> None:

@@ -25,7 +25,7 @@ from nmt.text.tags import TaggedText
 NOTHING = np.zeros(0, np.int32)
 
 
-PIECES = ("", "", "</s>", "", "hola", " yo", " hello", " ana", " a")
+PIECES = ("", "", "</s>", "", "hola", " yo", " hello", " ana", " a", " yes…")
 EOS = PIECES.index("</s>")
 
 
@@ -66,6 +66,12 @@ def test_a_word_comes_from_the_tokens_that_wrote_it() -> None:
     assert link(segment, "A ¡hello", "a hello") == [
         ("A", [0], ["hola"]),
         ("¡", [], []),
+        ("hello", [1], ["yo"]),
+    ]
+    # Ellipses stand for commas only where those of the source were read as commas.
+    assert link(segment, "Yes… hello", "yes… hello") == [
+        ("Yes", [0], ["hola"]),
+        ("…", [0], ["hola"]),
         ("hello", [1], ["yo"]),
     ]
 
