@@ -43,6 +43,9 @@ def test_what_every_position_attends_to_counts_less() -> None:
     expected[:2] /= first + last
     np.testing.assert_allclose(weights, expected, atol=1e-6)
     assert weights[:2].argmax(1).tolist() == [0, 1]
+    weights = Aligner().align(np.array([[0.04, 0.96], [0, 1]]), np.array([5]), np.array([7]))
+    first, last = 0.04 / 0.04**0.75, 0.96 / 1.96**0.75
+    np.testing.assert_allclose(weights[0], np.array([first, last]) / (first + last), atol=1e-6)
 
 
 def test_a_lexicon_overrules_attention_and_rare_tokens_follow_it() -> None:
