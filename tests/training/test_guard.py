@@ -97,6 +97,31 @@ def test_a_window_in_which_all_was_skipped_has_no_loss(tmp_path: Path) -> None:
     assert case.state.norms == []
 
 
+def test_a_window_counts_the_rows_of_all_processes(tmp_path: Path) -> None:
+    class TwoProcesses(ProcessGroup):
+        def all_gather(self, value: Any) -> list[Any]:
+            return [value, [10, 16]]
+
+    case = Case(tmp_path, TwoProcesses(processes=2))
+    case.add(applied(6.0))
+    case.window.add_seconds(0.5)
+    report = case.window.close(0.1)
+    assert report.tokens_per_second == (5 + 10) / 0.5
+    assert report.padding == 1 - (5 + 10) / (8 + 16)
+    assert report.nll == 6.0 / 3.0, "an update has the sums of all processes"
+
+
+def test_a_window_begins_where_the_last_one_was_closed(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    for nll, seconds in ((6.0, 0.5), (3.0, 0.25)):
+        case.add(applied(nll))
+        case.window.add_seconds(seconds / 2)
+        case.window.add_seconds(seconds / 2)
+        report = case.window.close(0.1)
+        assert (report.nll, report.tokens_per_second) == (nll / 3.0, 5 / seconds)
+        assert report.padding == 1 - 5 / 8
+
+
 def test_updates_are_counted_once_however_often_they_are_checked(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(skipped())
