@@ -34,6 +34,7 @@ from nmt.training.process_group import ProcessGroup
 from nmt.training.update_sizing import (
     CPU_UPDATE,
     EPOCH_UPDATES,
+    EVALUATION_EPOCHS,
     LONGEST_INTERVAL,
     MIN_COPIES,
     SMALLEST_UPDATE,
@@ -135,6 +136,22 @@ def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(update_sizing, "available_memory", lambda: needed[-1] / 2)
     with pytest.raises(UserError, match=r"batch_tokens=auto: one row needs .* GB of memory"):
         choose_by_estimate(config, VOCABULARY)
+
+
+def test_the_estimate_follows_rows_precision_and_parallel_parts() -> None:
+    config = resolve_config(configured(*AUTO), pairs=40)
+
+    def estimate(**changes: Any) -> int:
+        training = replace(config.training, **({"parallel_parts": 1} | changes))
+        return estimate_memory(replace(config, training=training), VOCABULARY, 1)
+
+    parameters = update_sizing._count_parameters(config, VOCABULARY)
+    assert estimate(parallel_parts=3) - estimate() == 2 * parameters * 4, "their gradients"
+    short, long = estimate(row_lengths=[16]), estimate(row_lengths=[64])
+    assert short < estimate(row_lengths=[16, 64]) == estimate(row_lengths=[64, 16]) == long
+    precise, half = estimate(precision="float32"), estimate(precision="bfloat16")
+    assert estimate(precision="float16") == half < precise
+    assert half > update_sizing.PROGRAMS + update_sizing.COPIES * parameters * 4
 
 
 def test_a_model_that_memory_has_no_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,6 +272,7 @@ def test_an_open_interval_of_evaluations_is_some_epochs() -> None:
     intervals = [fitted_to(tokens).evaluate_every or 0 for tokens in (10**3, 10**4, 10**5, 10**8)]
     assert intervals == sorted(intervals)
     assert len(set(intervals)) == 4
+    assert intervals[0] == EVALUATION_EPOCHS * 2, "updates of 512, the second one in part"
     assert intervals[-1] == LONGEST_INTERVAL
     assert fitted_to(10**3, "training.evaluate_every=77").evaluate_every == 77
 
