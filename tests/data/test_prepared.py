@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +39,8 @@ def test_rows_of_every_length_and_shard_are_repeated_by_their_source(tmp_path: P
     batches = batches_of(corpus, tokens=32)
     assert [length for _, length in batches.shapes] == [5, 16]
     assert (corpus.epoch_pairs, batches.pairs, batches.skipped) == (28, 28, 0)
+    few_alone = replace(corpus, repeats={"few": 2})
+    assert few_alone.epoch_pairs == batches_of(few_alone).pairs == 14
     steps = range(batches.steps_per_epoch)
     located = [(shape, row) for shape, rows in map(batches.locate, steps) for row in rows.tolist()]
     in_order = [(shape, row) for shape, rows in map(batches.rows_of_batch, steps) for row in rows]

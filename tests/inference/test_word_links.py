@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nmt.inference.normalization import NormalizedText
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Remark, Segment, SegmentedText
 from nmt.inference.word_links import (
@@ -25,7 +26,7 @@ from nmt.text.tags import TaggedText
 NOTHING = np.zeros(0, np.int32)
 
 
-PIECES = ("", "", "</s>", "", "hola", " yo", " hello", " ana", " a", " yes…")
+PIECES = ("", "", "</s>", "", "hola", " yo", " hello", " ana", " a", " yes…", " hello,")
 EOS = PIECES.index("</s>")
 
 
@@ -73,6 +74,19 @@ def test_a_word_comes_from_the_tokens_that_wrote_it() -> None:
         ("Yes", [0], ["hola"]),
         ("…", [0], ["hola"]),
         ("hello", [1], ["yo"]),
+    ]
+
+
+def test_words_after_a_written_ellipsis_come_from_their_own_tokens() -> None:
+    """The model read and wrote a comma."""
+    text, origins = "hola, yo hola", (0, 1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14)
+    normalized = NormalizedText(text, origins)
+    segment = Segment(np.array([4, 5, 4]), "hola... yo hola", normalized=normalized)
+    assert link(segment, "hello... a ana", "hello, a ana") == [
+        ("hello", [0], ["hola"]),
+        ("...", [0], ["hola"]),
+        ("a", [1], ["yo"]),
+        ("ana", [2], ["hola"]),
     ]
 
 
