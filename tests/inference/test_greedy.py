@@ -104,6 +104,15 @@ def test_a_prefix_may_repeat_and_counts() -> None:
     np.testing.assert_allclose(hypotheses.log_probs[0, 0], np.log(expected).sum(), rtol=1e-5)
 
 
+def test_a_sentence_is_finished_when_all_of_its_hypotheses_have_ended() -> None:
+    constraints: Any = None
+    search = Sample(TRAP.step, BOS, EOS, key=ops.zeros(3, "uint32"), samples=2)
+    done = np.array([[True, True], [True, False], [False, False]])
+    progress = search.begin((), 3, ROOM)._replace(done=ops.convert_to_tensor(done))
+    unfinished = ops.convert_to_numpy(search.unfinished(progress, constraints))
+    assert unfinished.tolist() == [False, True, True]
+
+
 # --- Sampling. ------------------------------------------------------------------------------------
 
 COIN = Bigrams(

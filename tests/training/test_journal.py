@@ -20,6 +20,7 @@ from tensorboard.util import tensor_util
 from nmt import Translator
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.inference.metrics import Score
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
 from nmt.training.journal import DRAWN_PROBES, DevEvaluation, RunJournal
@@ -62,6 +63,15 @@ def test_curves_are_those_of_metrics_jsonl(
         for event in events.Tensors(tag):
             value = float(tensor_util.make_ndarray(event.tensor_proto))
             assert value == pytest.approx(expected[event.step], rel=1e-6), tag
+
+
+def test_an_evaluation_has_the_numbers_that_were_measured() -> None:
+    bleu = Score("BLEU", 12.5, "signature")
+    evaluation = DevEvaluation(2.0, [bleu], outputs=[], samples=[], probes=[], draw=False)
+    loss = {"dev/loss": 2.0, "dev/perplexity": math.exp(2.0)}
+    assert evaluation.values() == {**loss, "dev/BLEU": 12.5}
+    assert replace(evaluation, nll=None).values() == {"dev/BLEU": 12.5}
+    assert replace(evaluation, scores=[]).values() == loss
 
 
 def test_samples_are_tables_of_source_reference_and_output(
