@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nmt.data.packing import pack
@@ -89,6 +89,7 @@ lengths = st.integers(1, 14)
     pairs=st.lists(st.tuples(lengths, lengths), max_size=60),
     row_lengths=st.lists(st.integers(2, 12), min_size=1, max_size=3),
 )
+@example(pairs=[(1, 1)], row_lengths=[2])  # EOS alone
 def test_rows_are_those_of_the_plain_search(
     pairs: list[tuple[int, int]], row_lengths: list[int]
 ) -> None:
