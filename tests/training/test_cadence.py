@@ -29,7 +29,7 @@ def test_evaluations_and_attention_logs_divide_their_share() -> None:
     assert EVALUATION_PART > ATTENTION_PART > 0
 
 
-@pytest.mark.parametrize("update_seconds", [1.0, 0.25])
+@pytest.mark.parametrize("update_seconds", [1.0, 0.0625])
 @pytest.mark.parametrize(
     ("cost", "interval"), [(0.0, 10), (1.0, 10), (1.2, 20), (10.0, 90), (10.1, 100)]
 )
