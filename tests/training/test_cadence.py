@@ -77,7 +77,7 @@ def test_the_interval_keeps_evaluations_to_their_share() -> None:
         clock.now += 1.0
         meter.end()
         intervals.append(cadence.interval)
-        assert cadence.following == step + cadence.interval
+        assert (cadence.following, cadence.every) == (step + cadence.interval, 2)
     # The first one compiles. Then 4 seconds are a quarter of 16, so that 12 updates lie between.
     assert intervals == [0, 12, 12]
 
@@ -102,9 +102,10 @@ def test_without_a_limit_the_interval_stays() -> None:
     meter = CostMeter(clock.read, every=2, share=None)
     meter.restart(0, clock.now)
     cadence = Cadence()
-    for _ in range(2):
-        meter.begin(0)
+    for step in (4, 8):
+        clock.now += 4.0
+        meter.begin(step)
         clock.now += 50.0
-        meter.schedule(0, cadence)
+        meter.schedule(step, cadence)
         meter.end()
     assert cadence.interval == 0
