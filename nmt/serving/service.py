@@ -96,6 +96,7 @@ class Service:
                 long; 503 when too much work is waiting, the answer takes too long or the service
                 stops; 500 when the translation or its attention failed.
         """
+        self._check_running()
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._limits.check_size(texts, body.attention)
         self._limits.check_lengths([*body.prefixes, *body.prefixes.values()])
@@ -114,8 +115,6 @@ class Service:
             missing.append(_explain_missing_attention(segmented[-1]))
             attends.append(body.attention and not missing[-1])
             self._limits.check_work(tokens, attends, options.search_work, options.quality_work)
-        if self.is_stopping:
-            raise unavailable(STOPPING)
         items = [
             SearchItem(segment, attend)
             for text, attend in zip(segmented, attends, strict=True)
@@ -151,12 +150,11 @@ class Service:
             HTTPException: 413, 500 and 503 as `translate`; 422 for an unknown sentence or glossary,
                 or a prefix that is too long.
         """
+        self._check_running()
         text, number = await self._find_sentence(body, body.prefix)
         segment = text.segments[number]
         options = SearchOptions(alternatives=body.count)
         self._limits.check_alternatives(segment.searched_tokens)
-        if self.is_stopping:
-            raise unavailable(STOPPING)
         deadline = monotonic() + self._limits.timeout_s
         with explain_refusal():
             future = self.batcher.submit([SearchItem(segment)], options)
@@ -178,6 +176,7 @@ class Service:
             HTTPException: as `find_alternatives`; 400 if the engine has no Keras model; 422 if both
                 words are the same.
         """
+        self._check_running()
         text, number = await self._find_sentence(body, body.prefix, body.word, body.other or "")
         segment = text.segments[number]
         tokens = len(segment.ids)
@@ -186,12 +185,15 @@ class Service:
         if segment.is_copied:
             raise HTTPException(422, "the sentence was copied: no word of it was chosen")
         await self._keras.load("an explanation")
-        if self.is_stopping:
-            raise unavailable(STOPPING)
         work = count_explanation(tokens, prefix)
         if self._waiting + work > self._limits.max_queue:
             raise unavailable(FULL)
         return await self._keras.explain(body, text, number, work, request)
+
+    def _check_running(self) -> None:
+        """Refuse a request that comes after the signal to stop; earlier ones are answered."""
+        if self.is_stopping:
+            raise unavailable(STOPPING)
 
     async def _find_sentence(self, body: SentenceRequest, *begin: str) -> tuple[SegmentedText, int]:
         """Return the segments of a text, and the number of the one whose translation begins so.
@@ -246,8 +248,7 @@ class Service:
         Raises:
             HTTPException: 503 if that fails or takes too long, or the service stops.
         """
-        if self.is_stopping:
-            raise unavailable(STOPPING)
+        self._check_running()
         await self._health.check()
 
     async def close(self) -> None:

@@ -923,6 +923,17 @@ def test_a_service_that_stops_answers_what_it_took_and_takes_no_more() -> None:
         assert waiting.result() == [[{"text": "ACCEPTED"}]]
 
 
+def test_a_service_that_stops_answers_a_request_that_is_being_cut_into_sentences() -> None:
+    with serving() as running, ThreadPoolExecutor() as pool:
+        running.translator.segmented.clear()
+        running.translator.segment_gate.clear()
+        accepted = pool.submit(running.translate, "accepted")
+        until(lambda: bool(running.translator.segmented))
+        running.app.state.service.is_stopping = True
+        running.translator.segment_gate.set()
+        assert accepted.result() == [[{"text": "ACCEPTED"}]]
+
+
 # ---- telling ----
 
 
