@@ -55,6 +55,8 @@ def load(folder: str | Path) -> Translator:
         UserError: the folder is not such an export, or is damaged.
     """
     folder = Path(folder)
+    if not (folder / "model.bin").is_file():
+        raise UserError(f"{folder} is not a CTranslate2 model: it has no model.bin")
     check_files(folder)
     tokenizer = load_tokenizer(folder)
     config = files.load(folder / CONFIG_FILE)

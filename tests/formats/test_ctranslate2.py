@@ -451,6 +451,12 @@ def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
         assert rescore(sentences[0], candidate) == pytest.approx(candidate.log_prob, abs=1e-4)
 
 
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UserError, match=r"is not a CTranslate2 model: it has no model\.bin"):
+            ctranslate2.load(folder)
+
+
 def test_a_folder_that_is_no_model_is_refused(parrot_run: Path) -> None:
     with pytest.raises(UserError, match="is not a CTranslate2 model"):
         CTranslate2Engine(parrot_run, load_tokenizer(parrot_run), 64)
