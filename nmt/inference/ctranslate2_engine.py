@@ -23,9 +23,9 @@ from nmt.inference.contract import (
 from nmt.startup.devices import cores
 
 # CTranslate2 finishes a sentence after `patience` times k ended hypotheses; the Keras engine
-# finishes it when no live one can win. With a larger patience fewer outputs differ, but the search
-# is slower. Lists of several hypotheses need more patience than a single best one.
-_PATIENCE, _N_BEST_PATIENCE = 1.5, 2.0
+# finishes it when no live one can win. With less patience, a model that is very sure of its output
+# may lose it to worse ones that end before.
+_PATIENCE = 2
 # No length penalty inside CTranslate2, whose formula is not Wu's. Exactly 0 would stop the search
 # as soon as the best hypothesis has ended; scores are divided by length ** 1e-30 == 1.
 _NO_PENALTY = 1e-30
@@ -208,13 +208,12 @@ class CTranslate2Engine:
         Hypotheses without EOS have reached the limit.
         """
         is_beam = options.beam_size > 1
-        patience = _PATIENCE if options.n_best == 1 else _N_BEST_PATIENCE
         results = self._translator.translate_batch(
             self._tokens(sources),
             target_prefix=list(map(self._spell, prefixes)) if any(map(len, prefixes)) else None,
             beam_size=options.beam_size,
-            patience=patience if is_beam else 1,
-            num_hypotheses=round(options.beam_size * patience) if is_beam else 1,
+            patience=_PATIENCE if is_beam else 1,
+            num_hypotheses=_PATIENCE * options.beam_size if is_beam else 1,
             length_penalty=_NO_PENALTY,
             max_input_length=0,
             min_decoding_length=0,
