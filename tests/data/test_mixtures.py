@@ -78,7 +78,7 @@ def test_neither_generated_pairs_nor_those_without_a_weight_are_repeated() -> No
     repeats = count_repeats(config, sizes)
     assert list(repeats.items()) == [("made", 1), ("small", 5), ("plain", 1), ("large", 1)]
     train = {name: as_pairs(numbered(name, size)) for name, size in sizes.items()}
-    mixture = mix_sources(config, train, {})
+    mixture = mix_sources(config, train, {}, {}, {})
     assert {source.name: source.repeats for source in mixture} == repeats
     assert [source.name for source in mixture if not source.is_read] == ["made"]
     # Nor does the temperature weigh generated pairs.

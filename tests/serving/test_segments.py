@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -217,6 +218,7 @@ def test_an_explanation_names_whole_words_of_the_text(monkeypatch: pytest.Monkey
 
 def test_alternatives_inside_of_a_remark_are_words_of_it() -> None:
     tokenizer = small_tokenizer(lowercases=True, slots=3)
+    random.seed(1)  # of the weights: two of the likeliest pieces may be written alike
     model = transformer(vocabulary_size=tokenizer.vocabulary_size, **SMALL)
     served = SegmentTranslator(Translator(Engines(KerasEngine(model)), tokenizer, GREEDY))
     source = "Ana (mi hermana) y yo."

@@ -57,7 +57,8 @@ def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
     shop: Workshop, tmp_path: Path, until: str, stop: int
 ) -> None:
     stages = f"data.stages=[{{weights:{{other:0}},{until}}},{{weights:{{pairs:1,other:3}}}}]"
-    given = [*sources(tmp_path), *FEW, stages]
+    # The rate is so high that no evaluation is better than the first one.
+    given = [*sources(tmp_path), *FEW, stages, "training.learning_rate=300"]
     kept = [one for one in shop.overrides if not one.startswith("data.train=")]
     plain, shop.overrides = shop.overrides, kept
     try:
