@@ -123,8 +123,8 @@ def _warn(report: DocumentReport) -> None:
     warn = partial(print, "warning:", file=sys.stderr)
     if report.skipped:
         warn(
-            f"{report.skipped:,} texts stay as they were, as they choose between texts "
-            "({n, plural, …}): translate them by hand"
+            "choices such as {n, plural, …} stay as they were: translate them by hand "
+            f"({report.skipped:,} of them)"
         )
     elif not report.segments:
         warn(
@@ -142,4 +142,4 @@ def _warn(report: DocumentReport) -> None:
             "model without attention does not align words"
         )
     if report.untranslated:
-        warn(f"{report.untranslated:,} texts stay as they were, as their translations are empty")
+        warn(f"texts with empty translations stay as they were ({report.untranslated:,} of them)")

@@ -322,7 +322,7 @@ def test_choices_of_the_message_format_are_counted(
     assert report.skipped == skipped
     write(document, tmp_path / "b")
     error = capsys.readouterr().err
-    assert (f"warning: {skipped} texts stay as they were, as they choose" in error) == (skipped > 0)
+    assert (f"translate them by hand ({skipped} of them)" in error) == (skipped > 0)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
