@@ -57,7 +57,8 @@ def test_a_damaged_export_is_refused(
 ) -> None:
     """Another beam size, say, would give other translations in silence."""
     place = Path(shutil.copytree(parrot_run, tmp_path / "export"))
-    (place / keras_file.MODEL_FILE).touch()
+    for name in (keras_file.MODEL_FILE, "model.bin"):
+        (place / name).touch()
     digests = {"config.yaml": "of what was written"}
     (place / MANIFEST_FILE).write_text(json.dumps({"files": digests}), encoding="utf-8")
     with pytest.raises(UserError, match=r"config\.yaml is damaged: its SHA-256"):
