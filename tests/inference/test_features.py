@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from words_tokenizer import WordsTokenizer
 
 from nmt.data.tokenizer import EOS
 from nmt.inference.contract import Hypothesis
@@ -18,16 +19,8 @@ from nmt.text.spans import SLOTS
 PIECES = ("", "", "", "", " hola", " ana", ".", " hello", " there", SLOTS[0], " hi", "s")
 
 
-class Words:
+class Words(WordsTokenizer):
     """A tokenizer of a few words; each piece but the mark begins with a space."""
-
-    target: Any
-
-    def __init__(self) -> None:
-        self.target = self
-
-    def decode(self, sequences: Any) -> list[str]:
-        return ["".join(PIECES[i] for i in ids).strip() for ids in sequences]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         spans, begin = [], 0
@@ -56,7 +49,7 @@ def measured_by(
 ) -> Features:
     hypotheses = [Hypothesis((*ids, EOS), -1.0 - n, -1.0 - n) for n, ids in enumerate(tokens)]
     translation = Translation(texts, -1.0, -1.0, hypotheses[0].tokens, **options.pop("kept", {}))
-    tokenizer: Any = Words()
+    tokenizer: Any = Words(PIECES)
     [[features]] = extract_features(
         engine,  # type: ignore[arg-type]
         tokenizer,

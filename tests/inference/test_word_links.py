@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from words_tokenizer import WordsTokenizer
 
 from nmt.inference.normalization import NormalizedText
 from nmt.inference.results import Translation, Word
@@ -30,16 +31,8 @@ PIECES = ("", "", "</s>", "", "hola", " yo", " hello", " ana", " a", " yes…", 
 EOS = PIECES.index("</s>")
 
 
-class Words:
+class Words(WordsTokenizer):
     """A tokenizer with a piece for each word."""
-
-    target: Any
-
-    def __init__(self) -> None:
-        self.target = self
-
-    def decode(self, sequences: Any) -> list[str]:
-        return ["".join(PIECES[i] for i in ids).strip() for ids in sequences]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         spans, end = [], 0
@@ -53,7 +46,7 @@ class Words:
 def link(segment: Segment, text: str, output: str) -> list[tuple[str, list[int], list[str]]]:
     """Return each word of a translation, its tokens, and its source words; token i is of id i."""
     tokens = [PIECES.index(f" {word}") for word in output.split()]
-    tokenizer: Any = Words()
+    tokenizer: Any = Words(PIECES)
     translation = Translation(text, 0.0, 0.0, (*tokens, EOS))
     weights = np.eye(len(tokens) + 1, len(segment.ids) + 1)
     return [
