@@ -13,6 +13,7 @@ from fastapi import HTTPException
 
 from nmt.errors import UserError
 from nmt.serving.schema import Correction
+from nmt.text.cleaning import clean_text
 from nmt.text.sentence_pairs import align_sentences
 
 MAX_FILE = 64 << 20  # bytes, several hundred thousand corrections: anybody may send some
@@ -46,8 +47,7 @@ class CorrectionFile:
     def add(self, correction: Correction) -> int:
         """Append a correction sentence by sentence, and return the number of lines.
 
-        A text whose correction has another number of sentences is one line. Every run of white
-        space becomes one space.
+        A text whose correction has another number of sentences is one line. All are cleaned.
 
         Raises:
             HTTPException: 507 if the file would be too large, 500 if it cannot be written.
@@ -56,7 +56,7 @@ class CorrectionFile:
         machine = align_sentences(correction.source, correction.translation, self._languages)
         translations = [translation for _, translation in machine]
         if [source for source, _ in machine] != [source for source, _ in pairs]:
-            translations = [" ".join(correction.translation.split())] * len(pairs)
+            translations = [clean_text(correction.translation)] * len(pairs)
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         lines = [
             f"{source}\t{corrected}\t{translation}\t{now}\n"

@@ -13,6 +13,7 @@ from nmt.serving.limits import (
     MAX_BEAM,
     MAX_REQUESTED_PENALTY,
 )
+from nmt.text.cleaning import clean_text
 
 
 class TranslationRequest(BaseModel):
@@ -206,11 +207,11 @@ class Correction(BaseModel):
 
     @model_validator(mode="after")
     def _has_text(self) -> Correction:
-        for name in ("source", "correction"):
-            if not getattr(self, name).strip():
-                raise ValueError(f"{name} must not be empty")
         for name in ("source", "translation", "correction"):
             _check_encodable(getattr(self, name), name)
+        for name in ("source", "correction"):
+            if not clean_text(getattr(self, name)):
+                raise ValueError(f"{name} must not be empty")
         return self
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nmt.text.cleaning import clean_text
 from nmt.text.scripts import join_sentences
 from nmt.text.sentences import split_sentences
 
 
 def align_sentences(source: str, target: str, languages: tuple[str, str]) -> list[tuple[str, str]]:
-    """Return the sentences of a text with their translations, in order, without line breaks.
+    """Return the sentences of a text with their translations, in order, each cleaned.
 
     Lines translate each other if both sides have equally many, and so do the sentences of a line.
     Where the numbers differ, the whole line, or the whole text, is one pair.
 
     Args:
-        source: a text; every run of white space in it counts as one space.
-        target: its translation, likewise.
+        source: a text.
+        target: its translation.
         languages: BCP 47 tags of both.
     """
     pairs: list[tuple[str, str]] = []
@@ -30,9 +31,7 @@ def _zip_or_join(
     sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]
 ) -> list[tuple[str, str]]:
     """Return pairs of parts; a single one of all parts if the sides have different numbers."""
-    sides = [
-        [" ".join(part.split()) for part in side if part.strip()] for side in (sources, targets)
-    ]
+    sides = [list(filter(None, map(clean_text, side))) for side in (sources, targets)]
     if len(sides[0]) == len(sides[1]):
         return list(zip(*sides, strict=True))
     source, target = map(join_sentences, sides, languages)

@@ -98,6 +98,7 @@ def test_tabs_lines_and_sentences(
     [
         ({"correction": " \n"}, 422, "correction must not be empty"),
         ({"source": ""}, 422, "source must not be empty"),
+        ({"source": "\0"}, 422, "source must not be empty"),
         ({"correction": None}, 422, "correction: Input should be a valid string"),
         ({"correction": "\ud800"}, 422, "correction holds half of a surrogate pair"),
         ({"more": 1}, 422, "unknown field 'more'"),

@@ -29,6 +29,7 @@ LANGUAGES = ("es", "en")
         # Another number of lines, but the same sentences.
         ("Uno.\nDos.", "One.\tTwo.", [("Uno.", "One."), ("Dos.", "Two.")]),
         ("una\tfrase\nlarga", "a long\u2009sentence", [("una frase larga", "a long sentence")]),
+        ("Ho\0la.\x1b", "\ufeffHello.\n\0", [("Hola.", "Hello.")]),
         ("", "", []),
         ("Hola.", " ", [("Hola.", "")]),
     ],
