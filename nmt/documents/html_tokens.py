@@ -170,9 +170,12 @@ class _Tokenizer(HTMLParser):
         self._lacks_comment_end = False
         self.feed(_BAD_REFERENCE.sub("xx", page[:end]))  # only places are read
         self.close()
-        if end < len(page):
-            is_text = not (self._is_in_script or _TAG.search(page, end))
-            self.tokens.append(Token("text" if is_text else "other", end))
+        tag = _TAG.search(page, end)
+        text_end = end if self._is_in_script else tag.start() if tag else len(page)
+        if end < text_end:
+            self.tokens.append(Token("text", end))
+        if text_end < len(page):
+            self.tokens.append(Token("other", text_end))
 
     @property
     def _is_in_script(self) -> bool:

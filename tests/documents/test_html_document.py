@@ -235,6 +235,10 @@ def test_a_character_of_a_font_of_symbols_stays() -> None:
         ("<![foo[bar]]><p>Hola</p>", ["Hola"]),
         ("<textarea placeholder='Uno'>No</textarea><iframe title='Dos'></iframe>", ["Uno", "Dos"]),
         ("<template><p>Uno</p></template><script title='No'></script>", ["Uno"]),
+        # The last tag, comment or script does not end.
+        ("<p>Uno</p>Dos <p class=", ["Uno", "Dos"]),
+        ("<p>Uno <!-- no", ["Uno"]),
+        ("<p>Uno</p><script>no", ["Uno"]),
         ("<p><code title='Uno'>no</code> dos", ["Uno", "\uf000 dos"]),
         ("<optgroup label='Uno'><a label='No'>Dos</a>", ["Uno", "Dos"]),
         ("<input type=submit value='Uno'><input value='No' type='text'>", ["Uno"]),

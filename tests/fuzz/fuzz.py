@@ -39,6 +39,7 @@ from fuzz_data import (
     prepare_reading,
     prepare_tokenizer,
 )
+from fuzz_documents import prepare_documents
 from fuzz_inputs import LONGEST_INPUT, Prepared
 from fuzz_runs import prepare_runs, prepare_verifying
 from fuzz_serving import prepare_connections, prepare_requests
@@ -76,6 +77,7 @@ TARGETS = {
     "corpus": Target(prepare_corpus, 50),
     "archives": Target(prepare_archives, 80),
     "tokenizer": Target(prepare_tokenizer, 50),
+    "documents": Target(prepare_documents, 100),
     "config": Target(prepare_config, 30),
     "overrides": Target(prepare_overrides, 3),
     "runs": Target(prepare_runs, 120),

@@ -28,7 +28,7 @@ def atheris() -> ModuleType:
     return pytest.importorskip("atheris")
 
 
-@pytest.mark.parametrize("target", ["reading", "records"])
+@pytest.mark.parametrize("target", ["reading", "records", "documents"])
 def test_some_hundred_executions_find_nothing(
     atheris: ModuleType, target: str, tmp_path: Path
 ) -> None:
