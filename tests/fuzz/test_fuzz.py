@@ -45,7 +45,7 @@ def test_a_finding_is_kept(
     shutil.copytree(Path(fuzz.__file__).parent, folder)
     target = folder / "fuzz_data.py"
     source = target.read_text(encoding="utf-8")
-    true, wrong = "list(range(1, count + 1))", "list(range(2, count + 2))"
+    true, wrong = "list(range(skipped + 1, count + 1))", "list(range(2, count + 2))"
     assert true in source
     target.write_text(source.replace(true, wrong), encoding="utf-8")
     monkeypatch.setattr(fuzz, "__file__", str(folder / "fuzz.py"))
