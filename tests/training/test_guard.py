@@ -73,7 +73,7 @@ class Case:
 
 def test_a_window_reports_applied_updates_alone(tmp_path: Path) -> None:
     case = Case(tmp_path)
-    case.add(applied(6.0, 1.0), skipped(), applied(3.0, 2.0))
+    case.add(applied(6.0, 1.0), skipped(100.0), applied(3.0, 2.0))
     case.window.add_seconds(0.5)
     assert not case.has_spike()
     case.guard.record_norm()
@@ -95,19 +95,22 @@ def test_a_window_in_which_all_was_skipped_has_no_loss(tmp_path: Path) -> None:
     case.guard.record_norm()
     assert math.isnan(case.window.close(0.1).nll)
     assert case.state.norms == []
+    case.add(applied())
+    case.window.add_seconds(1.0)
+    assert case.window.close(0.1).skipped == 2, "of the run, not of the window"
 
 
 def test_a_window_counts_the_rows_of_all_processes(tmp_path: Path) -> None:
     class TwoProcesses(ProcessGroup):
         def all_gather(self, value: Any) -> list[Any]:
-            return [value, [10, 16]]
+            return [value, [10, 24]]
 
     case = Case(tmp_path, TwoProcesses(processes=2))
     case.add(applied(6.0))
     case.window.add_seconds(0.5)
     report = case.window.close(0.1)
     assert report.tokens_per_second == (5 + 10) / 0.5
-    assert report.padding == 1 - (5 + 10) / (8 + 16)
+    assert report.padding == 1 - (5 + 10) / (8 + 24)
     assert report.nll == 6.0 / 3.0, "an update has the sums of all processes"
 
 
