@@ -12,7 +12,10 @@ from conftest import cpu_seconds
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nmt.data.tokenizer import EOS
 from nmt.inference.alignment import (
+    _MIN_ATTENTION,
+    _MIN_PROBABILITY,
     Aligner,
     expand_slots,
     map_chars_to_tokens,
@@ -57,6 +60,19 @@ def test_a_lexicon_overrules_attention_and_rare_tokens_follow_it() -> None:
     weights = Aligner(known).align(attention, source, target)
     assert weights.argmax(1).tolist() == [1, 0, 2]
     assert weights[0, 1] > 0.9
+
+
+def test_a_lexicon_weighs_what_is_aligned_without_it() -> None:
+    """All positions attend to EOS, and the lexicon has a translation of it."""
+    attention = np.array([[0.2, 0.0, 0.8], [0.0, 0.2, 0.8], [0.0, 0.0, 1.0]])
+    source, target = np.array([5, 6]), np.array([7, 8])
+    known = make_lexicon({(5, 7): 0.3, (EOS, 8): 0.6, (6, EOS): 0.1, (EOS, EOS): 0.9})
+    probabilities = np.array([[0.3, 0, 0], [0, 0, 0.6], [0, 0.1, 0.9]])
+    expected = Aligner().align(attention, source, target) + _MIN_ATTENTION
+    expected *= probabilities + _MIN_PROBABILITY
+    expected /= expected.sum(1, keepdims=True)
+    weights = Aligner(known).align(attention, source, target)
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 9), st.booleans())
