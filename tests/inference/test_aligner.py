@@ -106,6 +106,18 @@ def test_the_layer_that_agrees_with_a_lexicon() -> None:
     assert layer == 1
 
 
+def test_all_pairs_determine_the_layer() -> None:
+    """One pair speaks clearly for the second layer, the other one weakly for the first one."""
+    right, even = np.eye(3), np.full((3, 3), 1 / 3)
+    clear = np.stack([np.roll(right, 1, axis=1), right])[:, None]  # [layers, H = 1, T, S]
+    weak = np.stack([0.1 * right + 0.9 * even, even])[:, None]
+    known = make_lexicon({(5, 7): 0.9, (6, 8): 0.9})
+    source, target = [np.array([5, 6])] * 2, [np.array([7, 8])] * 2
+    assert measure_layers([weak], source[:1], target[:1], known) == 0
+    for attentions in ([clear, weak], [weak, clear]):
+        assert measure_layers(attentions, source, target, known) == 1
+
+
 def test_words_of_several_tokens() -> None:
     """Source words of tokens (0, 1) and 2; target words of token 0 and (1, 2); EOS last."""
     weights = np.array(
