@@ -106,11 +106,12 @@ def test_the_layer_that_agrees_with_a_lexicon() -> None:
     assert layer == 1
 
 
-def test_all_pairs_determine_the_layer() -> None:
+def test_all_pairs_and_heads_determine_the_layer() -> None:
     """One pair speaks clearly for the second layer, the other one weakly for the first one."""
     right, even = np.eye(3), np.full((3, 3), 1 / 3)
-    clear = np.stack([np.roll(right, 1, axis=1), right])[:, None]  # [layers, H = 1, T, S]
-    weak = np.stack([0.1 * right + 0.9 * even, even])[:, None]
+    wrong = np.roll(right, 1, axis=1)
+    clear = np.array([[right, wrong, wrong], [wrong, right, right]])  # [layers, H, T, S]
+    weak = np.array([[0.1 * right + 0.9 * even] * 3, [even] * 3])
     known = make_lexicon({(5, 7): 0.9, (6, 8): 0.9})
     source, target = [np.array([5, 6])] * 2, [np.array([7, 8])] * 2
     assert measure_layers([weak], source[:1], target[:1], known) == 0
@@ -130,12 +131,17 @@ def test_words_of_several_tokens() -> None:
 
 
 class Halves:
-    """Tokens are digits: each decodes to two letters, but 0 to half a character of bytes."""
+    """Tokens are digits: each decodes to two letters, but 0 and 4 to a part of a character.
+
+    A character has two bytes 0, or three bytes 4.
+    """
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        parts = "0", "ab ", "cd ", "ef"
+        parts = "0", "ab ", "cd ", "ef", "4"
         texts = ["".join(parts[i] for i in ids) for ids in sequences]
-        return [text.replace("00", "ñ").replace("0", "\ufffd").strip() for text in texts]
+        for whole, character in (("00", "ñ"), ("444", "€"), ("0", "\ufffd"), ("4", "\ufffd")):
+            texts = [text.replace(whole, character) for text in texts]
+        return [text.strip() for text in texts]
 
 
 def test_the_token_of_each_character() -> None:
@@ -143,6 +149,7 @@ def test_the_token_of_each_character() -> None:
     assert map_chars_to_tokens(tokenizer, [1, 2, 3]) == ("ab cd ef", [0, 0, 1, 1, 1, 2, 2, 2])
     # The second byte completes the character that the first one began.
     assert map_chars_to_tokens(tokenizer, [1, 0, 0, 2]) == ("ab ñcd", [0, 0, 1, 1, 3, 3])
+    assert map_chars_to_tokens(tokenizer, [1, 4, 4, 4]) == ("ab €", [0, 0, 1, 1])
     assert map_chars_to_tokens(tokenizer, []) == ("", [])
 
 
