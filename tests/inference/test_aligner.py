@@ -163,6 +163,7 @@ def test_the_token_of_each_character() -> None:
         ("fin", "Ya \ufb01n", [3, -1, 4]),
         ("", "a", []),
         ("a", "", [-1]),
+        pytest.param("ab" * 90, "x" * 30 + "ab" * 90, [*range(30, 210)], id="frequent-characters"),
     ],
 )
 def test_characters_of_two_texts(text: str, other: str, matched: list[int]) -> None:
@@ -181,6 +182,21 @@ def test_characters_of_two_long_texts() -> None:
     with cpu_seconds(10):
         match_characters("12" * 1000, "1\u200b\u00ad2" * 1000)
         match_characters("a" * 2500, "a\u200b" * 2500)
+
+
+def test_long_texts_match_again_after_a_difference() -> None:
+    """Every character occurs once, but for one that is inserted, too."""
+    text, inserted = ("".join(map(chr, range(first, first + 300))) for first in (0x4E00, 0x6000))
+    for other in (
+        text[:100] + text[140:],
+        text[:100] + inserted[:40] + text[100:],
+        text[:100] + inserted[:40] + text[101:],
+        text[:100] + inserted[:1] + text[140:],
+        text[:100] + text[120] + inserted[:30] + text[100:],
+        text[:100] + inserted[:1] + text[101:200] + inserted[:2] + text[200:-1],
+        inserted[:3] + text + inserted[:1],
+    ):
+        assert match_characters(text, other) == [other.rfind(sign) for sign in text]
 
 
 @pytest.mark.parametrize(
