@@ -189,6 +189,8 @@ def test_long_texts_match_again_after_a_difference() -> None:
     text, inserted = ("".join(map(chr, range(first, first + 300))) for first in (0x4E00, 0x6000))
     for other in (
         text[:100] + text[140:],
+        text[:100] + text[180:],
+        text[:-5] + inserted[:20] + text[-5:],
         text[:100] + inserted[:40] + text[100:],
         text[:100] + inserted[:40] + text[101:],
         text[:100] + inserted[:1] + text[140:],
