@@ -15,10 +15,12 @@ from nmt.inference.segments import Remark, Segment, SegmentedText
 from nmt.inference.word_links import (
     _locate_spans,
     add_remarks,
+    align_by_position,
     choose_sources,
     link_words,
     locate_sources,
     make_word_test,
+    match_segments,
 )
 from nmt.text.marked import MarkedText
 from nmt.text.spans import SLOTS
@@ -174,6 +176,40 @@ def test_sources_are_whole_words_of_the_text_although_others_were_translated() -
     [[missed]] = locate_sources(segmented, [[Translation("Missed", 0.0, 0.0, (), words=words)]])
     spans = [span for word in missed.words for span in word.sources]
     assert [text[begin:end] for begin, end in spans] == ["Perdi", "trenn", "otra vez"]
+
+
+@pytest.mark.parametrize(
+    ("text", "segments", "matches"),
+    [
+        ("No. No. No.", ("No.", "No.", "No."), ([0, 1, 2], [4, 5, 6], [8, 9, 10])),
+        ("a a", ("a", "a"), ([0], [2])),
+        # Nothing of the second segment is in the text.
+        ("No. 12 No.", ("No.", "ab", "No."), ([0, 1, 2], [-1, -1], [7, 8, 9])),
+        # Its end is not in the text.
+        ("ab ab", ("abx", "ab"), ([0, 1, -1], [3, 4])),
+        ("\n a  b \n a", ("a b", "a"), ([2, -1, 5], [9])),
+    ],
+)
+def test_segments_match_the_text_after_those_before(
+    text: str, segments: tuple[str, ...], matches: tuple[list[int], ...]
+) -> None:
+    parts = tuple(Segment(NOTHING, segment) for segment in segments)
+    segmented = SegmentedText(parts, "", TaggedText(MarkedText(text)))
+    assert match_segments(segmented) == list(matches)
+
+
+def test_a_segment_without_its_brackets_does_not_match_the_next_one() -> None:
+    brackets = TaggedText(MarkedText("a b c"), (("(", ")"),))
+    parts = Segment(NOTHING, "a b c", brackets=brackets), Segment(NOTHING, "abc")
+    segmented = SegmentedText(parts, "", TaggedText(MarkedText("(a) b c abc")))
+    assert match_segments(segmented) == [[1, -1, 4, -1, 6], [8, 9, 10]]
+
+
+def test_words_are_aligned_by_their_share_of_the_text() -> None:
+    assert align_by_position("", "One two") == []
+    assert align_by_position("uno", "") == []
+    words = align_by_position("uno dos a@b.es tres cuatro", "a@b.es two")
+    assert [word.sources for word in words] == [((0, 3),), ((8, 14),)]
 
 
 def test_a_remark_counts_in_the_confidence_by_its_tokens() -> None:
