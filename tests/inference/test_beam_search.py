@@ -127,6 +127,14 @@ def test_limits_force_eos_in_beam_search() -> None:
     np.testing.assert_allclose(hypotheses.log_probs[1], np.log([0.1, 0.025]), rtol=1e-5)
 
 
+def test_no_length_penalty_makes_a_second_hypothesis_of_a_given_output() -> None:
+    """The penalty of twelve tokens divides by 17/6."""
+    prefix = [[A] * 11]
+    hypotheses = run_beam(TALKATIVE, TALKATIVE.state, [12], beam_size=2, alpha=1.0, prefix=prefix)
+    assert sequences(hypotheses)[0] == [A] * 11 + [EOS]
+    assert is_possible(hypotheses.scores[0]).tolist() == [True, False]
+
+
 # --- Against plain Python. ------------------------------------------------------------------------
 
 
@@ -302,6 +310,14 @@ def test_coverage_penalty_by_hand() -> None:
     mask = np.array([[[True, True, False]]])
     penalty = ops.convert_to_numpy(coverage_penalty(coverage, mask, 0.2))
     np.testing.assert_allclose(penalty, [[0.2 * math.log(0.5)]], rtol=1e-5)
+
+
+def test_the_coverage_penalty_of_a_token_without_attention_is_finite() -> None:
+    coverage, mask = np.zeros((1, 1, 3), np.float32), np.ones((1, 1, 3), bool)
+    for beta in (0.0, 0.2):
+        penalty = ops.convert_to_numpy(coverage_penalty(coverage, mask, beta))
+        assert np.isfinite(penalty).all()
+        assert (penalty < 0).all() == (beta > 0)
 
 
 def test_a_penalty_ranks_and_does_not_prune() -> None:
