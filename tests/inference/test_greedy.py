@@ -31,7 +31,7 @@ from search_steps import (
     sequences,
 )
 
-from nmt.inference.contract import SearchParameters
+from nmt.inference.contract import FREE, SearchParameters
 from nmt.inference.greedy import Sample
 from nmt.inference.search import (
     Constraints,
@@ -160,6 +160,9 @@ def count_draws(
         ({"top_k": 2}, [0, 2 / 3, 1 / 3]),
         ({"top_p": 0.85}, [0, 2 / 3, 1 / 3]),  # 0.6 alone does not make 0.85
         ({"top_p": 0.5}, [0, 1, 0]),
+        # Of what the temperature makes of it: a 0.7826; of the two most probable: a 0.6667.
+        ({"top_p": 0.7, "temperature": 0.5}, [0, 1, 0]),
+        ({"top_p": 0.65, "top_k": 2}, [0, 1, 0]),
         ({"top_p": 1.0, "top_k": 5}, [0.1, 0.6, 0.3]),
     ],
     ids=str,
@@ -228,3 +231,35 @@ def test_no_temperature_draws_anything_barred(arguments: dict[str, Any]) -> None
 def test_draws_are_functions_of_the_key() -> None:
     assert count_draws(200, key=5) == count_draws(200, key=5)
     assert count_draws(200, key=5) != count_draws(200, key=6)
+
+
+def test_draws_do_not_depend_on_the_rank_of_a_token() -> None:
+    """The end has a lower id than a and b, and a lower probability."""
+    assert count_draws(200, top_k=3) == count_draws(200)
+
+
+def draw_200(steps: Bigrams, prefix: Any = None) -> HypothesisTensors:
+    draw = drawer(samples=200, uses_top_p=False)
+    return numpy(draw(steps.state, make_constraints([3], prefix), ops.zeros(1, "uint32")))
+
+
+def test_positions_are_drawn_independently() -> None:
+    evenly = [0, 0, 0, 0.5, 0.5]
+    hypotheses = draw_200(Bigrams(evenly, evenly, evenly))
+    pairs = {tuple(tokens) for tokens in hypotheses.tokens[0, :, :2].tolist()}
+    assert pairs == {(A, A), (A, B), (B, A), (B, B)}
+
+
+def test_the_most_probable_sample_is_first() -> None:
+    log_probs = draw_200(COIN).log_probs[0]
+    assert (np.diff(log_probs) <= 0).all()
+    assert log_probs[0] > log_probs[-1]
+
+
+def test_samples_have_their_prefix_and_end_at_their_limit() -> None:
+    hypotheses = draw_200(TALKATIVE, prefix=[[B, FREE, FREE]])
+    for tokens, log_prob in zip(sequences(hypotheses), hypotheses.log_probs[0], strict=True):
+        assert tokens[0] == B
+        assert tokens[-1] == EOS
+        expected = TALKATIVE.table[[BOS, *tokens[:-1]], tokens].sum()
+        assert log_prob == pytest.approx(expected, rel=1e-5)
