@@ -77,6 +77,8 @@ def test_only_what_says_that_memory_is_used_up_counts() -> None:
     other = type(memory_error())
     if keras.config.backend() == "jax":
         assert not is_out_of_memory(other("INTERNAL: a kernel failed"))
+        assert is_out_of_memory(other("INTERNAL: an update failed: RESOURCE_EXHAUSTED"))
+        assert is_out_of_memory(other("INTERNAL: out of memory"))
     assert not is_out_of_memory(MemoryError())
     assert not is_out_of_memory(RuntimeError("RESOURCE_EXHAUSTED"))
 
@@ -103,6 +105,8 @@ def test_halves_come_to_an_end_at_one_row() -> None:
     assert sizes == [(2, 256), (4, 128), (8, 64)]
     with pytest.raises(UserError, match="micro-batch of one row"):
         split_further(trial)
+    odd = replace(configured(*AUTO).training, update_tokens=513)
+    assert split_further(split_update(odd, 1)).accumulate == 2
 
 
 @pytest.mark.parametrize(("most", "expected"), [(512, 1), (511, 2), (200, 4), (64, 8)])
@@ -129,6 +133,7 @@ def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPat
     needed = [estimate_memory(config, VOCABULARY, count) for count in range(1, 9)]
     assert needed == sorted(needed, reverse=True)
     assert needed[0] > needed[-1]
+    assert needed[3] == needed[6] > needed[7], "of 8 rows in 7 micro-batches, two share one"
     for count in (1, 2, 5, 8):
         room = needed[count - 1] / (1 - update_sizing.FREE_SHARE) + 1
         monkeypatch.setattr(update_sizing, "available_memory", lambda room=room: room)
@@ -204,6 +209,62 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     for name, value in before.items():
         np.testing.assert_array_equal(state[f"model/{name}"], value)
     assert not any(array.any() for name, array in state.items() if "optimizer/0002" in name)
+
+
+def make_stage(*row_lengths: int) -> Any:
+    """Return what a trial needs of a stage; a batch is its row length and its rows."""
+    shapes = [(1, length) for length in row_lengths]
+    return SimpleNamespace(
+        shapes=shapes, assemble=lambda index, rows: (shapes[index][1], rows.tolist())
+    )
+
+
+def run_trials(
+    monkeypatch: pytest.MonkeyPatch, errors: list[Exception | None], calls: list[Any]
+) -> None:
+    """Record what is called on a step, whose losses fail with these errors once they are read."""
+
+    class Loss:
+        def __float__(self) -> float:
+            if error := errors.pop(0):
+                calls.append(type(error))
+                raise error
+            return 1.0
+
+    def update(batch: Any, rate: float, step: int) -> Any:
+        calls.append((batch, rate))
+        return SimpleNamespace(nll=Loss())
+
+    step = SimpleNamespace(
+        state=lambda: "before",
+        reconfigure=lambda training: calls.append(training.accumulate),
+        update=update,
+        restore=calls.append,
+    )
+    monkeypatch.setattr(update_sizing, "gpus", lambda: [Gpu("T4", (7, 5))])
+    monkeypatch.setattr(
+        update_sizing, "backend", SimpleNamespace(make_step=lambda *config, **more: step)
+    )
+    config = configured("training.batch_tokens=auto", "training.update_tokens=512")
+    model: Any = None
+    stages = [make_stage(64), make_stage(16, 128), make_stage(32)]
+    make_step_within_memory(model, config, stages, ProcessGroup())
+
+
+def test_a_trial_has_one_of_the_longest_rows_and_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    error, trial = memory_error(), ((128, [0]), 0.0)
+    calls: list[Any] = []
+    run_trials(monkeypatch, [error, None], calls)
+    assert calls == [1, trial, type(error), "before", 2, trial, "before"]
+
+
+def test_a_trial_that_fails_for_another_reason_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[Any] = []
+    with pytest.raises(RuntimeError, match="a kernel failed"):
+        run_trials(monkeypatch, [RuntimeError("a kernel failed"), None], calls)
+    assert calls[2:] == [RuntimeError, "before"]
 
 
 @pytest.mark.parametrize(("gpu", "micro_batches"), [(False, 7), (True, 1)])
