@@ -26,16 +26,19 @@ FREE = -1  # in a prefix: any token may follow
 
 
 class SearchParameters(NamedTuple):
-    """Scalar inputs of a compiled search: changing them compiles nothing."""
+    """Scalar inputs of a compiled search: changing them compiles nothing.
 
+    Integers (int32) come first, as `compile_with_weights` takes them.
+    """
+
+    n_best: Tensor | int = 1  # hypotheses needed per sentence: decides when to stop
+    # n: no sequence of n tokens occurs twice in an output; read if `uses_no_repeat_ngram`.
+    no_repeat_ngram: Tensor | int = 0
     length_penalty: Tensor | float = 0.0  # alpha of `length_penalty`, at least 0
     coverage_penalty: Tensor | float = 0.0  # beta of `coverage_penalty`, at least 0
-    n_best: Tensor | int = 1  # hypotheses needed per sentence: decides when to stop; int32
     temperature: Tensor | float = 1.0  # logits are divided by it before sampling; above 0
     # Sample from the fewest tokens that together have this probability (Holtzman et al. 2020).
     top_p: Tensor | float = 1.0
-    # n: no sequence of n tokens occurs twice in an output; int32, read if `uses_no_repeat_ngram`.
-    no_repeat_ngram: Tensor | int = 0
 
 
 class StaticOptions(NamedTuple):
@@ -74,10 +77,7 @@ class BeamOptions(NamedTuple):
     def parameters(self) -> SearchParameters:
         """Inputs of the compiled program."""
         return SearchParameters(
-            self.length_penalty,
-            self.coverage_penalty,
-            self.n_best,
-            no_repeat_ngram=self.no_repeat_ngram,
+            self.n_best, self.no_repeat_ngram, self.length_penalty, self.coverage_penalty
         )
 
 

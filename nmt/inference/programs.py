@@ -60,10 +60,8 @@ class OneCallPrograms:
         with self._lock:
             if options not in self.compiled:
                 self.compiled[options] = self._compile(options)
-        limits, prefix, (alpha, beta, n_best, temperature, top_p, ngram) = constraints
-        outputs = self.compiled[options](
-            source, limits, prefix, keys, positions, n_best, ngram, alpha, beta, temperature, top_p
-        )
+        limits, prefix, parameters = constraints
+        outputs = self.compiled[options](source, limits, prefix, keys, positions, *parameters)
         return HypothesisTensors(*(output[:count] for output in outputs))
 
     def _compile(self, options: StaticOptions) -> Any:
@@ -73,10 +71,7 @@ class OneCallPrograms:
             max_length = ops.shape(positions)[0]
             state = start_state(self._model, source, options, max_length)
             algorithm = make_algorithm(self._model, options, key=ops.cast(keys, "uint32"))
-            n_best, ngram, alpha, beta, temperature, top_p = parameters
-            constraints = Constraints(
-                limits, prefix, SearchParameters(alpha, beta, n_best, temperature, top_p, ngram)
-            )
+            constraints = Constraints(limits, prefix, SearchParameters(*parameters))
             return tuple(run(algorithm, state, constraints, max_length=max_length))
 
         return compile_with_weights(self._model, search, (2, 1, 2, 1, 1, 0, 0), floats=4)
@@ -112,7 +107,7 @@ class SteppedPrograms:
         source, constraints, keys = _fill_batch(
             source, constraints, keys, _round_up_rows(count), width
         )
-        # Passing one tensor is faster than passing five.
+        # Passing one tensor is faster than passing six.
         parameters = tf.constant(constraints.parameters, tf.float32)
         limits, prefix = tf.constant(constraints.limits), tf.constant(constraints.prefix)
         progress = begin(tf.constant(source), tf.constant(keys), tf.constant(longest))
@@ -166,11 +161,9 @@ class SteppedPrograms:
                 lambda tensor: tf.gather(tensor, rows) if tensor.shape.rank else tensor,
                 (progress, limits, prefix),
             )
-            alpha, beta, n_best, temperature, top_p, ngram = tf.unstack(parameters)
-            n_best, ngram = tf.cast(n_best, tf.int32), tf.cast(ngram, tf.int32)
-            constraints = Constraints(
-                limits, prefix, SearchParameters(alpha, beta, n_best, temperature, top_p, ngram)
-            )
+            n_best, ngram, *floats = tf.unstack(parameters)
+            integers = tf.cast(n_best, tf.int32), tf.cast(ngram, tf.int32)
+            constraints = Constraints(limits, prefix, SearchParameters(*integers, *floats))
             more = until - self._model.capacity(progress.state)
             state = self._model.grow(progress.state, more)
             algorithm = make_algorithm(self._model, options)
