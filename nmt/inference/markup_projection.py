@@ -280,8 +280,13 @@ class _MarkProjector:
         return self._trim_punctuation(mark, begin + first, end + first)
 
     def _find_part(self, mark: Mark, word: Word) -> Span | None:
-        """Return the same part of a word that is written as in the source, as of CO2; else None."""
-        [(begin, end)] = word.sources if len(word.sources) == 1 else [(0, 0)]
+        """Return the part of a word that an element has in the source, as the 2 of CO2.
+
+        None if the element has no such part, or the word is written otherwise in the source.
+        """
+        if len(word.sources) != 1:
+            return None
+        [(begin, end)] = word.sources
         is_part = begin <= mark.begin and mark.end <= end and mark.end - mark.begin < end - begin
         if not is_part or self._source.text[begin:end] != self._text[word.begin : word.end]:
             return None

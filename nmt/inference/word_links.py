@@ -95,8 +95,9 @@ def link_words(
     tokens = translation.tokens[:-1]
     output, char_to_token = map_chars_to_tokens(tokenizer.target, tokens)
     text, origins = expand_slots(output, segment.target_spans)
-    # The model wrote commas where ellipses are.
-    written = _ELLIPSIS.sub(_to_comma, translation.text) if segment.ellipses else translation.text
+    written = translation.text
+    if segment.ellipses:  # the model wrote commas there; with the rest, indices stay
+        written = _ELLIPSIS.sub(lambda dots: f",{dots[0][1:]}", written)
     matched = match_characters(written, text)
     output_indices = [origins[at] if at >= 0 else -1 for at in matched]
     source_spans, columns = find_source_words(segment, tokenizer)
@@ -130,18 +131,18 @@ def add_remarks(segment: Segment, translation: Translation) -> Translation:
     places = {_locate_slot(segment, slot): remark for slot, remark in known.items()}
     words: list[Word] = []
     for word in translation.words:
-        [source] = word.sources if len(word.sources) == 1 else [(0, 0)]
-        remark = places.get(source)
+        remark = places.get(word.sources[0]) if len(word.sources) == 1 else None
         text = translation.text[word.begin : word.end]
         if remark is None or text != remark.text or not remark.words:
             words.append(word)
             continue
+        first = word.sources[0][0]
         words += (
             replace(
                 inner,
                 begin=word.begin + inner.begin,
                 end=word.begin + inner.end,
-                sources=tuple((source[0] + begin, source[0] + end) for begin, end in inner.sources),
+                sources=tuple((first + begin, first + end) for begin, end in inner.sources),
             )
             for inner in remark.words
         )
@@ -158,7 +159,7 @@ def add_remarks(segment: Segment, translation: Translation) -> Translation:
 
 
 def make_word_test(reference: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a reference has a word of a translation, in any case.
+    """Return a function that tells whether a reference has a word; letter case does not count.
 
     A kept span is one word of a translation, and may be several of the reference.
     """
@@ -182,11 +183,6 @@ def choose_sources(weights: np.ndarray, end: float) -> list[int]:
     """
     threshold = max(_LINKED * weights.max(initial=0), end, 1e-6)
     return np.flatnonzero(weights >= threshold).tolist()
-
-
-def _to_comma(ellipsis: re.Match[str]) -> str:
-    """Return a comma that is as long as an ellipsis."""
-    return "," + ellipsis[0][1:]
 
 
 def _locate_spans(text: str, values: Sequence[str], output: str) -> dict[Span, int]:
