@@ -51,7 +51,7 @@ def count_done(
         source: file that was being translated.
         translate: translates with the options of the interrupted translation.
         encoding: encoding of the source.
-        previous: puts the sentences before it before each line.
+        previous: adds the previous sentences to each line, as context.
 
     Raises:
         UserError: the output has more lines than the source, contains other lines, or is not a

@@ -41,7 +41,7 @@ def translate_file(
         write: writes the result of a chunk.
         shows_progress: whether to show a progress bar, if standard error is a terminal.
         encoding: encoding of the file.
-        previous: puts the sentences before it before each line.
+        previous: adds the previous sentences to each line, as context.
 
     Raises:
         UserError: the file is in another encoding: see `check_encoding`.
@@ -50,7 +50,7 @@ def translate_file(
     with path.open("rb") as file, make_progress(is_visible=shows_progress) as progress:
         lines = split_lines(open_text(file, str(path), encoding))
         for _ in add_contexts(map(decode_line, islice(lines, done)), previous):
-            pass
+            pass  # translated already, but `previous` has to see them
         texts = add_contexts(decode_lines(lines, first=done + 1), previous)
 
         def chunks() -> Iterator[list[str]]:
@@ -106,7 +106,7 @@ def translate_pipe(
         file: from `open_pipe`.
         stream: translates chunks of lines, in order; it may read ahead.
         write: writes the result of a chunk.
-        previous: puts the sentences before it before each line.
+        previous: adds the previous sentences to each line, as context.
 
     Raises:
         UserError: a line is in another encoding; the lines before it are written.

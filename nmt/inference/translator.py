@@ -215,9 +215,9 @@ class Translator:
         return translator
 
     def begin_document(self) -> PreviousSentences:
-        """Return what puts the sentences before it before each text of a document.
+        """Return what adds the previous sentences to each text of a document, as context.
 
-        It changes nothing unless the run was trained with ``data.context``.
+        It adds none unless the run was trained with ``data.context``.
         """
         return PreviousSentences(self.segmenter.context, self.segmenter.language)
 
