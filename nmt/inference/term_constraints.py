@@ -27,7 +27,7 @@ from nmt.text.words import find_words
 _MAX_TERMS = 8  # of a segment: each that is enforced costs another search
 _ALIGNED = 0.5  # words with this share of the largest weight belong to the same translation
 _CERTAIN = 0.2  # weight of an alignment below which other places are tried
-_PLACES = 3
+_PLACES = 3  # of a term, at most
 # Nats by which the old rest of a translation is preferred: after words that a model does not know,
 # its own continuations are poor.
 _KEPT_REST = 4.0
@@ -100,11 +100,11 @@ class TermConstraints:
             alignments = align_outputs(self._engine, [(segments[i], outputs[i][0]) for i in chosen])
             candidates: list[_Candidate] = []
             for i, weights in zip(chosen, alignments, strict=True):
-                match, texts = self._propose_beginnings(
+                match, beginnings = self._propose_beginnings(
                     segments[i], outputs[i][0], lacking[i], begins[i], weights
                 )
                 lacking[i].remove(match)
-                candidates += [_Candidate(i, match.term, *text) for text in texts]
+                candidates += [_Candidate(i, match.term, *each) for each in beginnings]
             for candidate, hypotheses in self._search(candidates, segments):
                 number = candidate.number
                 if hypotheses[0].score >= outputs[number][0].score - self._margin:
@@ -175,16 +175,16 @@ class TermConstraints:
             ]
             places.append((_choose_words(by_word), i))
         ranges, i = min(places)
-        texts: list[tuple[str, str | None]] = []
+        beginnings: list[tuple[str, str | None]] = []
         for target in self.glossary.list_targets(matches[i], segment.text):
             for first, last in ranges or [(len(words), len(words))]:
                 start = words[first][0] if first < len(words) else len(text)
                 capital = start == 0 and text[:1].isupper()
-                begin = _join(text[:start], target, is_capitalized=capital)
-                texts.append((begin, None))
+                beginning = _join(text[:start], target, is_capitalized=capital)
+                beginnings.append((beginning, None))
                 if len(ranges) == 1:  # the old translation with the term in place of the word
-                    texts.append((begin, text[words[last][1] :]))
-        return matches[i], texts
+                    beginnings.append((beginning, text[words[last][1] :]))
+        return matches[i], beginnings
 
     def _find_columns(self, segment: Segment, match: TermMatch) -> list[int]:
         """Return the indices of the source tokens of a term."""
@@ -246,12 +246,12 @@ class TermConstraints:
         self, hypotheses: Sequence[Hypothesis], candidate: _Candidate
     ) -> list[Hypothesis]:
         """Return the hypotheses in which the term has not become another word; if none, all."""
+        mark_used = self.glossary.mark_used
+        count = sum(mark_used([candidate.term] * _MAX_TERMS, candidate.begin))
+        terms = [candidate.term] * max(1, count)  # as often as the beginning has it
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
         pairs = zip(hypotheses, texts, strict=True)
-        mark_used, terms = self.glossary.mark_used, [candidate.term] * _MAX_TERMS
-        terms = terms[: max(1, sum(mark_used(terms, candidate.begin)))]  # so far
-        with_term = [each for each, text in pairs if all(mark_used(terms, text))]
-        return with_term or [*hypotheses]
+        return [each for each, text in pairs if all(mark_used(terms, text))] or [*hypotheses]
 
 
 def locate_terms(glossary: Glossary, segment: Segment) -> Iterator[tuple[TermMatch, int, int]]:
