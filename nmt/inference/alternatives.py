@@ -56,7 +56,10 @@ def find_alternatives(
     beam_size = min(CANDIDATES, tokenizer.vocabulary_size)
     first_tokens = _find_first_tokens(engine, segments, prefixes, beam_size)
     words = _complete_words(engine, tokenizer, segments, first_tokens)
-    scores = _score(engine, segments, words)
+    if not words:
+        return [[] for _ in segments]
+    sources = [segments[word.segment].ids for word in words]
+    scores = engine.score(sources, [word.tokens for word in words])
     by_word: list[dict[str, Alternative]] = [{} for _ in segments]
     for word, log_probs in zip(words, scores, strict=True):
         begin = len(prefixes[word.segment])
@@ -126,12 +129,3 @@ def _complete_words(
         prefix = show_spans(segment.prefix.full_text, segment.target_spans) + space + shown
         words.append(candidate._replace(tokens=tokens, text=shown, prefix=prefix))
     return words
-
-
-def _score(
-    engine: Engine, segments: Sequence[Segment], words: Sequence[_Candidate]
-) -> list[np.ndarray]:
-    if not words:
-        return []
-    sources = [segments[word.segment].ids for word in words]
-    return engine.score(sources, [word.tokens for word in words])
