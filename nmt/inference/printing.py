@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nmt.inference.significance import format_p
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nmt.inference.evaluation import Comparison, Evaluation
+    from nmt.inference.metrics import Score
     from nmt.inference.perplexity import ScoredPairs
 
 _NAMED = 10  # most numbers of too long pairs in a message
@@ -20,15 +22,19 @@ def print_evaluation(title: str, evaluation: Evaluation, console: Console) -> No
     console.print(f"{title}, {len(evaluation.pairs):,} sentences:")
     console.print("\n".join(evaluation.lines()))
     for part in evaluation.by_language:
-        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in part.scores)
+        scores = _format_scores(part.scores)
         console.print(f"into {part.language}, {part.sentences:,} sentences: {scores}")
     for lengths in evaluation.by_length:
-        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in lengths.scores)
+        scores = _format_scores(lengths.scores)
         console.print(f"{lengths.words:>8} words, {lengths.sentences:6,} sentences: {scores}")
     for group in evaluation.by_group:
-        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in group.scores)
+        scores = _format_scores(group.scores)
         name = "groups of few sentences" if group.group is None else f"group {group.group or '-'}"
         console.print(f"{name}, {group.sentences:,} sentences: {scores}")
+
+
+def _format_scores(scores: Iterable[Score]) -> str:
+    return "  ".join(f"{score.name} {score.value:6.2f}" for score in scores)
 
 
 def print_worst(evaluation: Evaluation, count: int, console: Console) -> None:
