@@ -153,9 +153,10 @@ class Normalizer:
         return self._abbreviations.find_acronyms(text)
 
     def make_word_test(self, text: str) -> Callable[[int, int], bool]:
-        """Return whether characters [begin, end) of a text are a known word or a short form.
+        """Return a function that tells whether characters of a text are a known word or short form.
 
-        Where words are not known, all are; a single letter is none.
+        It takes their [begin, end). A single letter is no known word; without the words of the
+        training sources, all are known.
         """
 
         @cache
@@ -163,9 +164,9 @@ class Normalizer:
             return {form.begin for form in self.find_short_forms(text)}
 
         def is_word(begin: int, end: int) -> bool:
-            word = text[begin:end].lower()
             if self._words is None:
                 return True
+            word = text[begin:end].lower()
             if len(word) > 1 and self._words.counts.get(word, 0) >= MIN_COUNT:
                 return True
             return begin in list_begins()
@@ -226,6 +227,7 @@ class Normalizer:
         return self._words.has_learned(DASH)
 
     def _substitute(self, match: re.Match[str], text: str) -> str:
+        """Return what the model reads in place of a match of `_CHANGED`."""
         sign = match[0].strip()
         if match["joint"] is not None:
             neighbors = text[match.start() - 1 : match.start() + 1]

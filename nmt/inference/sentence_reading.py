@@ -164,6 +164,7 @@ class SentenceReader:
         ]
 
     def _read(self, text: str, cuts: Collection[int] = ()) -> ReadSentence:
+        """Return a cleaned sentence: see `read`; its kept spans end where brackets were cut out."""
         acronym = None
         if self._words is not None and self._keeps_names:
             acronym = find_rare_acronyms(text, self._words.counts)
@@ -176,23 +177,23 @@ class SentenceReader:
         case = recognize_case(splice(masked.text, ((*span, _MASK) for span in acronyms)))
         if case is LetterCase.TITLE and (self._has_capital_nouns or self._has_names(masked.text)):
             case = LetterCase.ORDINARY
+        is_ordinary = case is LetterCase.ORDINARY
         # Where all words are capitalized, capitals do not tell names.
         reads_case = self._words is not None or not self._tokenizer.lowercases
-        if case is not LetterCase.ORDINARY and reads_case:
+        if not is_ordinary and reads_case:
             values = iter(masked.values)
             text = re.sub(_MASK, lambda _: next(values), to_sentence_case(masked.text, case))
         if self._words is not None:
-            if case is not LetterCase.ORDINARY:
+            if not is_ordinary:
                 spans = self._find_kept(text)
             _, _, protected = self._find_terms(text, spans)
-            is_ordinary = case is LetterCase.ORDINARY
             text = self._words.correct(text, protected, accents_only=not is_ordinary)
-        spans = self.find_spans(text, keeps_terms=case is not LetterCase.ORDINARY)
+        spans = self.find_spans(text, keeps_terms=not is_ordinary)
         if cuts and len(text) == len(given):
             is_date = make_overlap_test(self.dates.find(text))
             cuts = [cut for cut in cuts if not is_date(cut - 1, cut + 1)]
             spans = list(cut_spans(text, spans, cuts))
-        if case is LetterCase.ORDINARY or len(text) != len(given):
+        if is_ordinary or len(text) != len(given):
             given = text
         slotted = self.insert_slots(text, spans, given)
         lacks_slots = len(spans) > len(self._slots) > 0
