@@ -1,14 +1,14 @@
-"""Which brackets of a source those of the beginning of a translation come from."""
+"""Matches the brackets of the beginning of a translation to those of its source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_MOST = 50  # brackets that are compared
-_ADDED = 2  # cost of brackets that no others of the source match
-_LEFT_OUT = 1  # of brackets of the source that the translation lacks
-_NEVER = 1000  # more than all others
+_MOST = 50  # brackets of a text that are compared
+_ADDED = 2  # cost of brackets that match none of the source
+_LEFT_OUT = 1  # cost of brackets of the source that the translation lacks
+_NEVER = 1000  # cost of what must not be: more than all others together
 
 
 class SourceBrackets(NamedTuple):
@@ -20,7 +20,9 @@ class SourceBrackets(NamedTuple):
 
 
 def match_brackets(sources: Sequence[SourceBrackets], texts: Sequence[str]) -> list[int | None]:
-    """Return the slot of the text in brackets of the source that each of a translation comes from.
+    """Return for each text in brackets of a translation the slot of its match in the source.
+
+    None: it has no match, or one without a slot.
 
     Brackets match in order, with the least cost (Wagner & Fischer 1974). Brackets other than those
     of remarks may be left out; most of them are around one word, and remarks are several words.

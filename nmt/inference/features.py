@@ -103,10 +103,10 @@ def extract_features(
     alignments = engine.align(sources, targets)
     features = (
         Features(
-            _extract_of_sentence(
+            _extract_sentence_features(
                 segment, hypotheses, number, translation, tokenizer, lexicon, values, weights
             ),
-            _extract_of_words(segment, translation, tokenizer, values, weights),
+            _extract_word_features(segment, translation, tokenizer, values, weights),
         )
         for (segment, hypotheses, number, translation), values, weights in zip(
             chosen, log_probs, alignments, strict=True
@@ -115,7 +115,7 @@ def extract_features(
     return [[next(features) for _ in alternatives] for alternatives in translations]
 
 
-def _extract_of_sentence(
+def _extract_sentence_features(
     segment: Segment,
     hypotheses: Sequence[Hypothesis],
     number: int,
@@ -183,7 +183,7 @@ def _compare(
     return float(agreement.mean()), float(weighted), float(-np.log(total))
 
 
-def _extract_of_words(
+def _extract_word_features(
     segment: Segment,
     translation: Translation,
     tokenizer: Tokenizer,

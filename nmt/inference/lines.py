@@ -132,8 +132,8 @@ def format_lines(
         translations: of the text, best first.
         with_scores: whether score and log-probability come before the text.
         keeps_lines: whether a translation keeps its line breaks; otherwise it is one line.
-        count: most translations. Of a line there are as many in any case, so that the output can be
-            matched to the input: the last one is repeated.
+        count: most translations. Unless line breaks are kept, there are always as many, so that
+            output lines can be matched to input lines: the last one is repeated.
         repeats: whether equal translations are listed, as samples are; otherwise the best of them.
     """
     lines = []
@@ -144,5 +144,5 @@ def format_lines(
         if with_scores:
             text = f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{text}"
         lines.append(text)
-    repeated = [] if keeps_lines else lines[-1:] * (count - len(lines))
-    return lines + repeated
+    padding = [] if keeps_lines else lines[-1:] * (count - len(lines))
+    return lines + padding

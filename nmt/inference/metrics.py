@@ -96,8 +96,8 @@ def corpus_scores(
         more_references: further ones.
         language: BCP 47 tag of both, decides whether BLEU and TER compare words or characters.
         names: metrics to compute: BLEU, chrF2++, TER (lower is better).
-        intervals: whether to bootstrap 95% confidence intervals (seconds, not milliseconds); a
-            single text has none.
+        intervals: whether to bootstrap 95% confidence intervals, which takes seconds; not for a
+            single text.
 
     Raises:
         ValueError: the numbers of hypotheses and references differ or are 0.

@@ -1,4 +1,4 @@
-"""Where a translation has a place of its source, by the alignment of tokens."""
+"""Positions of a translation for slots and commas of its source, by the alignment of tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Placer:
-    """Finds where a translation has a place of its source, by the alignment of tokens.
+    """Finds where slots and commas of a source belong in a translation, by aligned tokens.
 
     Args:
         tokenizer: of their ids.
@@ -78,7 +78,7 @@ class Placer:
             return len(text)
         row = int(self._rows[:, neighbor].argmax())
         [before] = self._tokenizer.decode([self._tokens[: row + (not is_before)]])
-        return _find_edge(text, _find_end(text, _count_letters(before)), is_before=is_before)
+        return _find_edge(text, _find_end(text, _count_characters(before)), is_before=is_before)
 
 
 def _find_edge(text: str, at: int, *, is_before: bool) -> int:
@@ -91,7 +91,7 @@ def _find_edge(text: str, at: int, *, is_before: bool) -> int:
     )
 
 
-def _count_letters(text: str) -> int:
+def _count_characters(text: str) -> int:
     """Return the number of characters, white space and slots left out."""
     return sum(not character.isspace() and character not in SLOTS for character in text)
 
@@ -100,6 +100,6 @@ def _find_end(text: str, count: int) -> int:
     """Return the index after ``count`` characters, white space and slots left out."""
     at = 0
     while at < len(text) and count:
-        count -= _count_letters(text[at])
+        count -= _count_characters(text[at])
         at += 1
     return at

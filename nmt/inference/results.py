@@ -74,7 +74,7 @@ class Translation:
 
 
 def list_distinct(translations: Iterable[Translation]) -> list[Translation]:
-    """Return the first translation of each text: hypotheses may differ before they are restored."""
+    """Return the first translation of each text: several hypotheses may become the same text."""
     distinct: dict[str, Translation] = {}
     for translation in translations:
         distinct.setdefault(translation.text, translation)

@@ -127,7 +127,7 @@ class Segmenter:
         self.tags = tuple(tags)
         self.unit = unit
         self.language = language
-        # That of a tag may be another one.
+        # A tag may ask for another language.
         self.target_language = UNKNOWN_LANGUAGE if tags else target_language
         self.context = context
         self._tokenizer = tokenizer
@@ -175,12 +175,12 @@ class Segmenter:
             [sentence.tag + sentence.context + sentence.normalized.text for sentence in sentences]
         )
         cut = list(map(self._cut, sentences, encoded))
-        segments = read_remarks(cut, [each.tag for each in sentences], self)
+        by_sentence = read_remarks(cut, [each.tag for each in sentences], self)
         return [
             SegmentedText(
                 tuple(
                     _add_tags(segment, source) if source.tags else segment
-                    for segment in chain.from_iterable(islice(segments, len(sentences)))
+                    for segment in chain.from_iterable(islice(by_sentence, len(sentences)))
                 ),
                 end,
                 source,
@@ -337,9 +337,9 @@ class Segmenter:
     def _parts(
         self, text: str, given: str, room: int, find: _FindSpans
     ) -> Iterator[tuple[str, SlottedText, np.ndarray, bool]]:
-        """Yield the parts of a text: the space before each, its ids, and whether it is copied.
+        """Yield of each part of a text the space before it, text, ids, and whether it is copied.
 
-        They have at most ``room`` ids. Kept spans are written as in the ``given`` text.
+        Parts have at most ``room`` ids. Kept spans are written as in the ``given`` text.
         """
         spans = find(text) if self._slots else []
         width = _WINDOW * room

@@ -179,7 +179,7 @@ class Segment:
         )
 
     def mask_remarks(self, translation: str) -> str:
-        """Return a translation whose remarks are replaced by as many slots."""
+        """Return a translation with a slot in place of each character of its remarks."""
         for remark in self.remarks:
             text = remark.translation.text if remark.translation else ""
             translation = translation.replace(text, SLOTS[remark.slot] * len(text), 1)

@@ -19,7 +19,7 @@ class SourceShares:
     """Which characters of the source the words of a translation come from.
 
     Args:
-        words: the words.
+        words: of the translation.
     """
 
     def __init__(self, words: Sequence[Word]) -> None:
