@@ -87,7 +87,7 @@ def fit_run(
         return None
     try:
         if folder.config.model.decoder_layers > 1:
-            lexicon.layer = _measure_layers(folder, corpus.dev[:_LAYER_PAIRS], lexicon)
+            lexicon.layer = _find_aligning_layer(folder, corpus.dev[:_LAYER_PAIRS], lexicon)
             lexicon.save(folder.path)
         translator = Translator.load(folder, engine=engine, unit="line")
         model = fit_quality(translator, corpus.dev, lexicon)
@@ -109,26 +109,29 @@ def train_lexicon(folder: RunFolder, corpus: Corpus) -> Lexicon:
     return Lexicon.train(sources, tokenizer.target.encode([pair.target for pair in pairs]))
 
 
-def _measure_layers(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) -> int | None:
-    """Return the layer whose attention agrees best with the lexicon; None: it has no layers."""
+def _find_aligning_layer(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) -> int | None:
+    """Return the layer whose cross-attention agrees best with the lexicon.
+
+    None: the model has no cross-attention, or no pair fits its positions.
+    """
     from nmt.inference.translator import Translator
 
     translator = Translator.load(folder, engine="keras")
     engine, tokenizer = translator.keras_engine("attention"), translator.tokenizer
+    cross = next((kind.name for kind in engine.model.attention_kinds if kind.is_cross), None)
+    if cross is None:
+        return None
     max_tokens = engine.max_length - 1
     sources = tokenizer.encode([pair.source for pair in pairs])
     targets = tokenizer.target.encode([pair.target for pair in pairs])
     fitting = [i for i, ids in enumerate(sources) if max(len(ids), len(targets[i])) <= max_tokens]
     sources, targets = [sources[i] for i in fitting], [targets[i] for i in fitting]
-    kinds = [kind for kind in engine.model.attention_kinds if kind.is_cross]
-    if not kinds:
-        return None
+    size = translator.decoding.batch_size
     attentions = [
-        weights[kinds[0].name]
-        for start in range(0, len(sources), translator.decoding.batch_size)
+        weights[cross]
+        for start in range(0, len(sources), size)
         for weights in engine.attention(
-            sources[start : start + translator.decoding.batch_size],
-            targets[start : start + translator.decoding.batch_size],
+            sources[start : start + size], targets[start : start + size]
         )
     ]
     return measure_layers(attentions, sources, targets, lexicon) if attentions else None
@@ -209,7 +212,7 @@ def fit_curve(predictions: np.ndarray, scores: np.ndarray) -> tuple[tuple[float,
 
 
 def change_pairs(pairs: Sequence[Pair], rng: random.Random, tags: Sequence[str] = ()) -> list[Pair]:
-    """Return pairs whose sources a careless writer could have written, or nobody.
+    """Return pairs with changed sources: careless writing, and text that means nothing.
 
     A change is drawn for each pair: of letter case, accents or punctuation, typing errors, other
     sentences appended (and their translations), shuffled words, shuffled letters.
@@ -228,20 +231,19 @@ def change_pairs(pairs: Sequence[Pair], rng: random.Random, tags: Sequence[str] 
         _shuffle_words,
         _shuffle_letters,
     ]
+    tagged = [(*split_tag(pair.source, tags), pair.target) for pair in pairs]
     by_tag: dict[str, list[Pair]] = {}  # without the tag
-    for pair in pairs:
-        tag, source = split_tag(pair.source, tags)
-        by_tag.setdefault(tag, []).append(Pair(source, pair.target))
+    for tag, source, target in tagged:
+        by_tag.setdefault(tag, []).append(Pair(source, target))
     changed = []
-    for pair in pairs:
-        tag, source = split_tag(pair.source, tags)
+    for tag, source, target in tagged:
         number = rng.randrange(len(changes) + 1)
         if number < len(changes):
-            changed.append(Pair(tag + changes[number](source, rng), pair.target))
+            changed.append(Pair(tag + changes[number](source, rng), target))
             continue
         others = rng.choices(by_tag[tag], k=rng.choice((1, 2)))
         sources = [source, *(each.source for each in others)]
-        targets = [pair.target, *(each.target for each in others)]
+        targets = [target, *(each.target for each in others)]
         changed.append(Pair(tag + join_sentences(sources), join_sentences(targets)))
     return changed
 

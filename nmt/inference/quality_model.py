@@ -75,13 +75,13 @@ class Linear:
         """
         empty = cls.unfitted(features)
         scaled = np.column_stack([empty._scale(features), np.ones(len(features))])
-        penalty = np.full(scaled.shape[1], 1.0)
         weights = np.zeros(scaled.shape[1])
         for _ in range(_NEWTON_STEPS):
             probabilities = sigmoid(scaled @ weights)
-            gradient = scaled.T @ (probabilities - labels) + penalty * weights
+            # The penalty is half the square of each weight.
+            gradient = scaled.T @ (probabilities - labels) + weights
             curvature = scaled.T @ (scaled * (probabilities * (1 - probabilities))[:, None])
-            weights -= np.linalg.solve(curvature + np.diag(penalty), gradient)
+            weights -= np.linalg.solve(curvature + np.eye(len(weights)), gradient)
         return replace(empty, weights=tuple(weights[:-1].tolist()), bias=float(weights[-1]))
 
     @classmethod
