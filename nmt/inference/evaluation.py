@@ -116,15 +116,17 @@ class Evaluation:
         indices: dict[str, list[int]] = {}
         for index, group in enumerate(self.groups):
             indices.setdefault(group, []).append(index)
-        small = [each for each in indices.values() if len(each) < MIN_GROUP]
-        scored = [
-            GroupScores(group, len(each), self._score(each))
-            for group, each in indices.items()
-            if len(each) >= MIN_GROUP
-        ]
+        scored: list[GroupScores] = []
+        others: list[int] = []  # sentences of small groups
+        for group, members in indices.items():
+            if len(members) < MIN_GROUP:
+                others += members
+            else:
+                scored.append(GroupScores(group, len(members), self._score(members)))
         scored.sort(key=lambda group: group.scores[-1].value)
-        others = list(chain(*small))
-        return scored + ([GroupScores(None, len(others), self._score(others))] if others else [])
+        if others:
+            scored.append(GroupScores(None, len(others), self._score(others)))
+        return scored
 
     @cached_property
     def by_language(self) -> list[LanguageScores]:

@@ -281,12 +281,12 @@ class Pipeline:
         """Start to search, in batches of similar length; copied segments cost no search."""
         segments = self._translate_remarks(segments, plan, pool)
         options = plan.options
-        if isinstance(options, SamplingOptions):
-            count = width = options.samples  # of each segment: returned, and searched
-        else:
-            count, width = 1, options.beam_size
+        copies = options.samples if isinstance(options, SamplingOptions) else 1
+        batch_size = limit_batch(
+            self._decoding.batch_size, hypotheses=options.static_options.hypotheses
+        )
         translations: list[list[Translation]] = [
-            [plan.copy(segment, self._joiner.language)] * count if segment.is_copied else []
+            [plan.copy(segment, self._joiner.language)] * copies if segment.is_copied else []
             for segment in segments
         ]
 
@@ -304,9 +304,7 @@ class Pipeline:
             pool.submit(search, [indices[i] for i in batch])
             for indices in by_prefix.values()
             for batch in plan_batches(
-                [len(segments[i].ids) for i in indices],
-                limit_batch(self._decoding.batch_size, width),
-                plan.engine.workers,
+                [len(segments[i].ids) for i in indices], batch_size, plan.engine.workers
             )
         ]
 
@@ -322,7 +320,7 @@ class Pipeline:
         prefix, options = batch[0].prefix, plan.options
         prefix_ids = self.encode_prefix(prefix.text)
         if prefix.ends_word and isinstance(options, BeamOptions):
-            options = options._replace(n_best=options.beam_size)
+            options = options._replace(n_best=options.beam_size)  # for `_keep_intact`
         sources = [segment.ids for segment in batch]
         limits = [
             self.output_limit(len(segment.sentence_ids), len(prefix_ids)) for segment in batch

@@ -104,38 +104,39 @@ class Synthesizer:
         request = self.request
         if isinstance(request, SamplingRequest):  # equal lines of two chunks get different samples
             request = replace(request, seed=(request.seed + first) % SEEDS)
-        hypotheses = [
-            translations[0] if translations else None
-            for translations in self.translator.run(texts, request)
+        outputs = [
+            hypotheses[0] if hypotheses else None
+            for hypotheses in self.translator.run(texts, request)
         ]
         translations = [
-            clean_text(self._add_noise(best.text, first + i) if self.adds_noise else best.text)
-            if best
-            else ""
-            for i, best in enumerate(hypotheses)
+            "" if output is None else clean_text(self._add_noise(output.text, number))
+            for number, output in enumerate(outputs, first)
         ]
         reasons = [
-            self._find_reason(text, translation, best)
-            for text, translation, best in zip(texts, translations, hypotheses, strict=True)
+            self._find_reason(text, translation, output)
+            for text, translation, output in zip(texts, translations, outputs, strict=True)
         ]
-        self._reject_round_trips(texts, hypotheses, reasons)
+        self._reject_round_trips(texts, outputs, reasons)
         return [SyntheticPair(*pair) for pair in zip(texts, translations, reasons, strict=True)]
 
     def _add_noise(self, text: str, number: int) -> str:
+        """Return the translation of a line with the noise of its number, if noise is added."""
+        if not self.adds_noise:
+            return text
         generator = random.Random(f"{self.seed} {number}")
         words = text.split()
         words = [word for word in words if generator.random() >= _DROPPED] or words[:1]
         positions = [i + generator.uniform(0, _WINDOW) for i in range(len(words))]
         return " ".join(words[i] for i in sorted(range(len(words)), key=positions.__getitem__))
 
-    def _find_reason(self, text: str, translation: str, best: Translation | None) -> str:
+    def _find_reason(self, text: str, translation: str, output: Translation | None) -> str:
         """Return the reason why a pair is rejected; empty if it is accepted."""
         filters = self.filters
-        if best is None or not text or not translation:
+        if output is None or not text or not translation:
             return "empty"
         if text.casefold() == translation.casefold():
             return "copied"
-        mean = best.log_prob / max(len(best.tokens), 1)
+        mean = output.log_prob / max(len(output.tokens), 1)
         if filters.min_score is not None and mean < filters.min_score:
             return "score"
         limits = filters.max_length_ratio, filters.length_ratio_margin
@@ -151,14 +152,14 @@ class Synthesizer:
         return ""
 
     def _reject_round_trips(
-        self, texts: Sequence[str], hypotheses: Sequence[Translation | None], reasons: list[str]
+        self, texts: Sequence[str], outputs: Sequence[Translation | None], reasons: list[str]
     ) -> None:
         """Add a reason to accepted pairs whose translation does not translate back."""
         if self.back_translator is None or self.filters.min_round_trip is None:
             return
         accepted = [i for i, reason in enumerate(reasons) if not reason]
-        outputs = [best.text for i in accepted if (best := hypotheses[i]) is not None]
-        returned = self.back_translator.run(outputs, SearchRequest(beam_size=1))
+        sent = [output.text for i in accepted if (output := outputs[i]) is not None]
+        returned = self.back_translator.run(sent, SearchRequest(beam_size=1))
         scores = sentence_scores([best.text for best, *_ in returned], [texts[i] for i in accepted])
         for i, score in zip(accepted, scores, strict=True):
             if score < self.filters.min_round_trip:
