@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
+from functools import cache
 from typing import NamedTuple
 from unicodedata import category
 
@@ -236,21 +237,23 @@ class SentenceReader:
 
         Dates are around numbers. Where a term overlaps a date, the term counts.
         """
+
+        @cache
+        def make_term_test() -> Callable[[int, int], bool]:  # which few sentences need
+            return make_overlap_test(_locate_terms(self._glossary, text))
+
         spans, dates = list(find_spans(text)), list[Span]()
-        date_spans = self.dates.find(text)
-        has_spans = bool(spans or date_spans or "-" in text or not self._brackets.isdisjoint(text))
-        is_term = make_overlap_test(_locate_terms(self._glossary, text) if has_spans else [])
-        for begin, end in date_spans:
+        for begin, end in self.dates.find(text):
             overlapping = find_overlapping(spans, begin, end)
             is_around = all(begin <= span[0] and span[1] <= end for span in spans[overlapping])
-            if is_around and not is_term(begin, end):
+            if is_around and not make_term_test()(begin, end):
                 dates.append((begin, end))
                 del spans[overlapping]
 
         is_word = self._normalizer.make_word_test(text)
 
         def is_read(begin: int, end: int) -> bool:
-            return is_term(begin, end) or is_word(begin, end)
+            return make_term_test()(begin, end) or is_word(begin, end)
 
         if self._words is not None:
             spans = list(cut_words(text, spans, is_read))
@@ -379,12 +382,13 @@ def _list_unlearned_brackets(normalizer: Normalizer, words: SourceWords | None) 
     counts = {} if words is None else words.counts
     apostrophes = sum(count for word, count in counts.items() if "'" in word or "’" in word)
     has_apostrophes = words is None or _WORDS_PER_APOSTROPHE * apostrophes > sum(counts.values())
+
+    def has_learned(sign: str, closing: str) -> bool:
+        has_pieces = normalizer.has_pieces(sign) and normalizer.has_pieces(closing)
+        return has_pieces and (words is None or words.has_learned(sign))
+
     return frozenset(
         sign
         for sign, closing in PAIRS.items()
-        if not (has_apostrophes and sign in "'‘")
-        and (
-            not (normalizer.has_pieces(sign) and normalizer.has_pieces(closing))
-            or (words is not None and not words.has_learned(sign))
-        )
+        if not (has_apostrophes and sign in "'‘") and not has_learned(sign, closing)
     )

@@ -537,6 +537,16 @@ def test_options_that_are_no_words_are_kept(slotted: Tokenizer) -> None:
     assert unknown.spans == ()
 
 
+def test_terms_are_no_variables_of_formulas(slotted: Tokenizer) -> None:
+    words = SourceWords({"pasa": 50, "hoy": 50})
+    segmenter = Segmenter(slotted, 63, words=words, language="es", target_language="en")
+    terms = Glossary([Term("TI", "IT")], ("es", "en"))
+    for text in ("Pasa TI = QA hoy.", "Pasa TI = QA hoy, 5."):
+        assert "TI = QA" in segmenter.segment(text).segments[0].spans
+        [segment] = segmenter.with_glossary(terms).segment(text).segments
+        assert not any("TI" in span for span in segment.spans), text
+
+
 def test_numbers_with_a_dash_or_x_between_them_are_one_span(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 63, language="es", target_language="en")
     for text, spans in (
