@@ -31,7 +31,6 @@ _PATIENCE = 2
 _NO_PENALTY = 1e-30
 _IMPOSSIBLE = -1e9  # hypotheses that a prefix forbids have at most this score
 
-
 _Candidates = dict[tuple[int, ...], float]  # log-probabilities of the hypotheses of a sentence
 
 
@@ -114,13 +113,7 @@ class CTranslate2Engine:
         """
         assert isinstance(options, BeamOptions)
         prefixes = split_prefix(prefix, len(sources))
-        candidates = self._search_limited(sources, limits, options, prefixes)
-        self._add_prefix(candidates, sources, prefixes)
-        if options.no_repeat_ngram:
-            _forget_scores(candidates)
-        self._complete(candidates, sources, limits)
-        alpha = options.length_penalty if options.beam_size > 1 else 0.0
-        ranked = [_rank(sentence, alpha)[: options.n_best] for sentence in candidates]
+        ranked = self._search_ranked(sources, limits, options, prefixes)
         # CTranslate2 may write ids that no output may contain. Forbidding them costs the exact
         # log-probabilities, and trained models hardly ever write them in their best hypotheses: so
         # only these sentences are searched again.
@@ -130,16 +123,15 @@ class CTranslate2Engine:
             if any(_is_invalid(hypothesis, prefixes[i]) for hypothesis in hypotheses)
         ]
         if invalid:
-            sources = [sources[i] for i in invalid]
-            limits = limits[invalid]
-            prefixes = [prefixes[i] for i in invalid]
-            repeated = self._search_limited(
-                sources, limits, options, prefixes, suppressed=SUPPRESSED
+            repeated = self._search_ranked(
+                [sources[i] for i in invalid],
+                limits[invalid],
+                options,
+                [prefixes[i] for i in invalid],
+                suppressed=SUPPRESSED,
             )
-            _forget_scores(repeated)
-            self._complete(repeated, sources, limits)
-            for i, sentence in zip(invalid, repeated, strict=True):
-                ranked[i] = _rank(sentence, alpha)[: options.n_best]
+            for i, hypotheses in zip(invalid, repeated, strict=True):
+                ranked[i] = hypotheses
         return ranked
 
     def score(
@@ -174,20 +166,39 @@ class CTranslate2Engine:
             for result, source, target in zip(results, sources, targets, strict=True)
         ]
 
-    def _search_limited(
+    def _search_ranked(
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
         options: BeamOptions,
         prefixes: Sequence[np.ndarray],
         suppressed: tuple[int, ...] = (),
+    ) -> list[list[Hypothesis]]:
+        """Return hypotheses with the log-probabilities of the model, best first."""
+        candidates = self._search_limited(sources, limits, options, prefixes, suppressed)
+        if suppressed or options.no_repeat_ngram:
+            _forget_scores(candidates)
+        else:
+            self._add_prefix(candidates, sources, prefixes)
+        self._complete(candidates, sources, limits)
+        alpha = options.length_penalty if options.beam_size > 1 else 0.0
+        return [_rank(sentence, alpha)[: options.n_best] for sentence in candidates]
+
+    def _search_limited(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: BeamOptions,
+        prefixes: Sequence[np.ndarray],
+        suppressed: tuple[int, ...],
     ) -> list[_Candidates]:
         """Search with a limit per sentence, although CTranslate2 has one per batch."""
         # The largest limit serves all, as long as no hypothesis reaches the limit of its sentence.
-        candidates = self._search(sources, max(limits), options, prefixes, suppressed)
+        largest = max(limits)
+        candidates = self._search(sources, largest, options, prefixes, suppressed)
         too_long = defaultdict(list)
         for i, (limit, sentence) in enumerate(zip(limits, candidates, strict=True)):
-            if limit < max(limits) and max(map(len, sentence)) >= limit:
+            if limit < largest and max(map(len, sentence)) >= limit:
                 too_long[limit].append(i)
         for limit, rows in too_long.items():
             part = [sources[i] for i in rows], limit, options, [prefixes[i] for i in rows]
