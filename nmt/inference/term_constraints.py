@@ -207,27 +207,24 @@ class TermConstraints:
         """
         texts = [each.begin + (each.rest or "") for each in candidates]
         encoded = self._tokenizer.target.encode(texts)
-        sentences = [segments[each.number].sentence_ids for each in candidates]
-        limits = [
-            self._limit_output(len(sentence), len(ids))
-            for sentence, ids in zip(sentences, encoded, strict=True)
-        ]
-        fitting = [n for n, ids in enumerate(encoded) if len(ids) < limits[n]]
-        for n, candidate in enumerate(candidates):
-            if candidate.rest is not None:
-                limits[n] = len(encoded[n]) + 1  # only EOS follows
-        if not fitting:
+        limits: dict[int, int] = {}  # of the outputs of candidates that fit
+        for n, (candidate, ids) in enumerate(zip(candidates, encoded, strict=True)):
+            sentence = segments[candidate.number].sentence_ids
+            limit = self._limit_output(len(sentence), len(ids))
+            if len(ids) < limit:  # after an old rest, only EOS follows
+                limits[n] = limit if candidate.rest is None else len(ids) + 1
+        if not limits:
             return []
         results = search_without_loops(
             self._engine,
-            [segments[candidates[n].number].ids for n in fitting],
-            np.array([limits[n] for n in fitting], np.int32),
+            [segments[candidates[n].number].ids for n in limits],
+            np.array([*limits.values()], np.int32),
             self._options._replace(n_best=self._options.beam_size),
-            stack_prefixes([encoded[n] for n in fitting]),
+            stack_prefixes([encoded[n] for n in limits]),
         )
         best: dict[int, tuple[_Candidate, list[Hypothesis]]] = {}
         by_begin: dict[tuple[int, str], list[Hypothesis]] = defaultdict(list)
-        for n, hypotheses in zip(fitting, results, strict=True):
+        for n, hypotheses in zip(limits, results, strict=True):
             number = candidates[n].number
             ranked = self._keep_with_term(hypotheses, candidates[n])
             by_begin[number, candidates[n].begin] += ranked
