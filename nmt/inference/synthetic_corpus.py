@@ -93,14 +93,7 @@ class SyntheticCorpus:
             ends = int(sizes["kept"]), int(sizes["rejected"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self.record} is damaged: {error}") from error
-        for key in {**origin, **self.origin}:
-            before, value = origin.get(key), self.origin.get(key)
-            is_known = key in origin or key not in _LATER_KEYS
-            if before != value and is_known:
-                raise UserError(
-                    f"{self.output} was started with {key} {before!r}, got {value!r}: "
-                    "resume with the same value, or name another output"
-                )
+        self._check_origin(origin)
         for path, end in zip((self.output, self.rejects), ends, strict=True):
             if not path.is_file():
                 raise UserError(f"{path} is missing, but named in {self.record}: start again")
@@ -108,6 +101,21 @@ class SyntheticCorpus:
                 if file.seek(0, 2) < end:
                     raise UserError(f"{path} is shorter than {self.record} says: start again")
                 file.truncate(end)
+
+    def _check_origin(self, stored: Mapping[str, Any]) -> None:
+        """Check that the corpus was started with the same data and options.
+
+        Raises:
+            UserError: one differs.
+        """
+        for key in {**stored, **self.origin}:
+            before, value = stored.get(key), self.origin.get(key)
+            is_recorded = key in stored or key not in _LATER_KEYS
+            if is_recorded and before != value:
+                raise UserError(
+                    f"{self.output} was started with {key} {before!r}, got {value!r}: "
+                    "resume with the same value, or name another output"
+                )
 
     def write(self, pairs: Sequence[SyntheticPair]) -> None:
         """Append the pairs of a chunk of lines, then update the record."""
