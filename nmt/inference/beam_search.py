@@ -183,7 +183,7 @@ class BeamSearch:
     def may_end(self, ends: Tensor, log_probs: Tensor) -> Tensor:
         """Return bool [B, 2k]: which candidates, best first, may become ended hypotheses.
 
-        All that end do; in fairseq and transformers only the k best.
+        All that end may; in fairseq and transformers, only those among the k best.
 
         Args:
             ends: bool [B, 2k], whether a candidate's last token is EOS.

@@ -120,7 +120,7 @@ class SearchRequest:
     # None: the run's default; if that is 0, outputs that loop are searched again.
     no_repeat_ngram: int | None = None
     quality: bool = False  # whether translations get `confidence` and `words`
-    words: bool = False  # whether they get `words` in any case: cheaper than confidence
+    words: bool = False  # whether they get `words` at least, which costs less than confidence
     glossary: Glossary | None = None  # terms that translations use, and report as `terms`
     # Whether terms are used at any cost; otherwise only where the translation stays probable.
     forces_terms: bool = True

@@ -259,21 +259,21 @@ class Pipeline:
         self, segments: Sequence[Segment], plan: _Plan, pool: Executor
     ) -> list[Segment]:
         """Return segments with the best translations of their remarks; wait for their search."""
-        texts = [
+        untranslated = [
             (remark.text, segment.aligns_tags)
             for segment in segments
             for remark in segment.remarks
             if remark.translation is None
         ]
-        if not texts:
+        if not untranslated:
             return list(segments)
         parts = [
             replace(part, aligns_tags=True) if aligns_tags else part
-            for text, aligns_tags in texts
+            for text, aligns_tags in untranslated
             for part in text.segments
         ]
         hypotheses = iter(self._start_segments(parts, plan, pool)())
-        rows = ((text, [next(hypotheses) for _ in text.segments]) for text, _ in texts)
+        rows = ((text, [next(hypotheses) for _ in text.segments]) for text, _ in untranslated)
         best = (self.join(text, row, SearchRequest(n_best=1))[0][0] for text, row in rows)
         return [segment.with_remarks(best) for segment in segments]
 

@@ -230,7 +230,7 @@ def make_algorithm(model: Decoder, options: StaticOptions, *, key: Any = None) -
     Args:
         model: the model to search with.
         options: select the algorithm.
-        key: uint32 [B], random keys for `Sample`.
+        key: uint32 [B], random keys for `Sample.begin`; other steps of a search need none.
     """
     arguments: dict[str, Any] = {
         "step": model.step,
