@@ -39,6 +39,8 @@ _UNPRINTABLE = re.compile(
 _PLAIN = re.compile(r"[^\W\d_](?:[\w ,;.!?'()¿¡…/%+-]*[\w.!?)…])?")  # needs no quotes
 _RESOLVER = yaml.resolver.Resolver()
 _PROPERTIES = re.compile(r"(?:(?:[&!]\S*|#[^\r\n]*)\s+)+")  # anchor and tag before a string
+_YAML_BREAKS = "\r\n\x85\u2028\u2029"
+_YAML_BREAK = re.compile(f"(\r\n|[{_YAML_BREAKS}])")
 _BLOCK_HEADER = re.compile("[|>][-+0-9]*")
 
 _FORMAT = "(?:d{1,4}|D{1,4}|M{1,4}|y|[yY]{2,4}|H{1,2}|h{1,2}|m{1,2}|s{1,2}|[aA]|E{1,4}|Z{1,2})"
@@ -304,11 +306,10 @@ def _write_block(raw: str, value: str, *, folds: bool) -> str:
         value: another value.
         folds: a line break of the block is a space.
     """
-    header, newline, body = raw.partition("\n")
-    newline = "\r\n" if header.endswith("\r") else newline
-    content = body.rstrip(" \r\n")
+    header, newline, body = _YAML_BREAK.split(raw, maxsplit=1)
+    content = body.rstrip(f" {_YAML_BREAKS}")
     end = body[len(content) :]
-    first = content.lstrip("\r\n")
+    first = content.lstrip(_YAML_BREAKS)
     indent = first[: len(first) - len(first.lstrip(" "))]
     lines = value.rstrip("\n").split("\n")
     begins_with_space = any(line.startswith(" ") for line in (lines if folds else lines[:1]))
@@ -316,11 +317,11 @@ def _write_block(raw: str, value: str, *, folds: bool) -> str:
     is_indent_explicit = bool(re.match("[|>][-+]?[0-9]", header))
     if not lines[0].strip() or begins_with_space or is_unprintable or is_indent_explicit:
         quoted = _quote(value)
-        return _BLOCK_HEADER.sub(lambda _: quoted, header.rstrip("\r"), count=1) + end
+        return _BLOCK_HEADER.sub(lambda _: quoted, header, count=1) + end
     if folds:
         lines = re.sub("\n+", r"\g<0>\n", "\n".join(lines)).split("\n")
     written = newline.join(indent + line if line else "" for line in lines)
-    return f"{header}\n{written}{end}"
+    return f"{header}{newline}{written}{end}"
 
 
 def _is_translatable(value: str) -> bool:

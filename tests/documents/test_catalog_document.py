@@ -295,6 +295,14 @@ def test_line_ends_stay() -> None:
     assert changed == ('a: |\r\n  One\r\n  two\r\n\r\nb: >-\r\n  3\r\n\r\n  x\r\nc: " 4"\r\n')
 
 
+@pytest.mark.parametrize("line_break", ["\r", "\x85", "\u2028"])
+def test_blocks_keep_other_line_breaks(line_break: str) -> None:
+    text = "a: |\n  Uno\n  dos\nb: Tres\n".replace("\n", line_break)
+    document = read(text)
+    changed = document.fill([MarkedText("One\ntwo\n"), MarkedText("Three")]).decode()
+    assert changed == text.replace("Uno", "One").replace("dos", "two").replace("Tres", "Three")
+
+
 TEXTS = st.one_of(
     st.text("aB é,.:#'\"-\n\\{}[]&*!|>%@`\t😀\x85\u2028\x7f\x00", min_size=1),
     st.sampled_from(
