@@ -8,7 +8,7 @@ from typing import NamedTuple
 _MOST = 50  # brackets of a text that are compared
 _ADDED = 2  # cost of brackets that match none of the source
 _LEFT_OUT = 1  # cost of brackets of the source that the translation lacks
-_NEVER = 1000  # cost of what must not be: more than all others together
+_NEVER = 1000  # cost of a forbidden match: above the sum of all others
 
 
 class SourceBrackets(NamedTuple):

@@ -153,10 +153,10 @@ class Normalizer:
         return self._abbreviations.find_acronyms(text)
 
     def make_word_test(self, text: str) -> Callable[[int, int], bool]:
-        """Return a function that tells whether characters of a text are a known word or short form.
+        """Return a function that tells whether characters are a known word or a short form.
 
-        It takes their [begin, end). A single letter is no known word; without the words of the
-        training sources, all are known.
+        It takes where they begin and end. A single letter is not a known word. If the words of the
+        training sources are not known, every word is.
         """
 
         @cache

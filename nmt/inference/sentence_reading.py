@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
-from functools import cache
 from typing import NamedTuple
 from unicodedata import category
 
@@ -237,23 +236,19 @@ class SentenceReader:
 
         Dates are around numbers. Where a term overlaps a date, the term counts.
         """
-
-        @cache
-        def make_term_test() -> Callable[[int, int], bool]:  # which few sentences need
-            return make_overlap_test(_locate_terms(self._glossary, text))
-
         spans, dates = list(find_spans(text)), list[Span]()
+        is_term = make_overlap_test(_locate_terms(self._glossary, text))
         for begin, end in self.dates.find(text):
             overlapping = find_overlapping(spans, begin, end)
             is_around = all(begin <= span[0] and span[1] <= end for span in spans[overlapping])
-            if is_around and not make_term_test()(begin, end):
+            if is_around and not is_term(begin, end):
                 dates.append((begin, end))
                 del spans[overlapping]
 
         is_word = self._normalizer.make_word_test(text)
 
         def is_read(begin: int, end: int) -> bool:
-            return make_term_test()(begin, end) or is_word(begin, end)
+            return is_term(begin, end) or is_word(begin, end)
 
         if self._words is not None:
             spans = list(cut_words(text, spans, is_read))

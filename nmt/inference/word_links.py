@@ -96,7 +96,7 @@ def link_words(
     output, char_to_token = map_chars_to_tokens(tokenizer.target, tokens)
     text, origins = expand_slots(output, segment.target_spans)
     written = translation.text
-    if segment.ellipses:  # the model wrote commas there; with the rest, indices stay
+    if segment.ellipses:  # the model wrote commas there; the further dots keep indices
         written = _ELLIPSIS.sub(lambda dots: f",{dots[0][1:]}", written)
     matched = match_characters(written, text)
     output_indices = [origins[at] if at >= 0 else -1 for at in matched]

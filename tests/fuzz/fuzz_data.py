@@ -23,8 +23,8 @@ def check_numbers(content: bytes, numbers: list[int], is_aligned: bool) -> None:
     count = len(lines) - (not lines[-1])
     skipped = count - len(numbers)
     assert numbers == list(range(skipped + 1, count + 1))
-    assert not b"".join(lines[: 0 if is_aligned else max(0, skipped - 1)]).strip()
     assert not (is_aligned and skipped)
+    assert not b"".join(lines[: max(0, skipped - 1)]).strip()
 
 
 def prepare_reading(folder: Path) -> Prepared:

@@ -10,7 +10,6 @@ from typing import Any
 
 from fuzz_inputs import Prepared, pick, rest, seed
 
-FORMATS = ("html", "markdown", "subtitles", "po", "xliff", "catalog", "table", "text")
 # Their untranslated segments stay, so that a document keeps its bytes.
 _IN_PLACE = ("html", "markdown", "subtitles", "catalog", "text")
 # Tags and brackets, not line breaks and signs, say where their segments end.
@@ -46,6 +45,7 @@ _SEEDS = {
     "table": ('a,b\nHola,1\n"Un, dos",2\n', "Hola\tAdiós\n"),
     "text": ("Un párrafo\nde dos líneas.\n\n* Otro.\n",),
 }
+FORMATS = tuple(_SEEDS)
 
 
 def prepare_documents(folder: Path) -> Prepared:
@@ -75,7 +75,7 @@ def prepare_documents(folder: Path) -> Prepared:
             assert read == written, "other texts are not read again"
 
     return check, [
-        seed(content, FORMATS.index(name))
-        for name, contents in _SEEDS.items()
+        seed(content, number)
+        for number, contents in enumerate(_SEEDS.values())
         for content in contents
     ]
