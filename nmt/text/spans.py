@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -217,12 +218,9 @@ def cut_spans(text: str, spans: Iterable[Span], cuts: Collection[int]) -> Iterat
             (Galicia)": these names are not one.
     """
     for begin, end in spans:
-        cut = next((at for at in cuts if begin < at < end), None)
-        if cut is None:
-            yield begin, end
-        else:
-            yield begin, begin + len(text[begin:cut].rstrip())
-            yield end - len(text[cut:end].lstrip()), end
+        for first, last in pairwise(sorted({begin, *(at for at in cuts if begin < at < end), end})):
+            part = text[first:last]
+            yield last - len(part.lstrip()), first + len(part.rstrip())
 
 
 def find_spans(text: str) -> Iterator[Span]:

@@ -266,6 +266,11 @@ def test_signs_touch_the_words_that_they_touch_in_the_source() -> None:
 def test_spans_are_cut_at_the_places_of_brackets() -> None:
     text = "Lugo Galicia y Ana"
     assert list(cut_spans(text, [(0, 12), (15, 18)], [5, 15])) == [(0, 4), (5, 12), (15, 18)]
+    assert list(cut_spans("Lugo Galicia España", [(0, 19)], [13, 5, 5])) == [
+        (0, 4),
+        (5, 12),
+        (13, 19),
+    ]
 
 
 @given(TEXTS)
