@@ -257,10 +257,10 @@ def _explain_several_values(override: str, command: str) -> str:
     """Return the message for values separated by commas outside of a sweep."""
     key, _, values = override.partition("=")
     if key.lstrip("+").startswith("data.tests."):
-        files = values.replace(",", " ")
+        sides = values.replace(",", " ")
         return (
             f"{key.lstrip('+')} takes one table of pairs: to make one of two files: "
-            f"paste {files} > FILE.tsv"
+            f"paste {sides} > FILE.tsv"
         )
     if takes_list(key, Config if command == "train" else PreparationConfig):
         return f"{key} takes a list in brackets: {shlex.quote(f'{key}=[{values}]')}"

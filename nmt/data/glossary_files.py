@@ -59,11 +59,12 @@ def _read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     if path.suffix.lower() != CSV:
         yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
         return
-    reader = csv.reader(
-        (f"{line}\n" for line in lines), delimiter=find_delimiter(lines), strict=True
-    )
+    records = [f"{line}\n" for line in lines]
+    delimiter, named = find_delimiter(records)
+    reader = csv.reader(records[named:], delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         for cells in reader:
-            yield reader.line_num, cells or [""]
+            yield named + reader.line_num, cells or [""]
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}: check its quotes") from error
+        line = named + reader.line_num
+        raise UserError(f"{path}, line {line}: {error}: check its quotes") from error

@@ -50,15 +50,14 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
     """
     head = list(islice(lines, _SAMPLE))
     texts = list(map(_decode, head))
-    named = _NAMED_DELIMITER.fullmatch(texts[0]) if texts else None
-    delimiter = named[1] if named else find_delimiter(texts)
+    delimiter, named = find_delimiter(texts)
     record: list[bytes] = []  # its lines
     records = _read_records(map(_decode, _keep(chain(head, lines, [_END]), record)), delimiter)
     if named:
         next(records)
         record.clear()
     columns: Columns | None = None
-    number = 1 + bool(named)
+    number = 1 + named
     try:
         for cells in records:
             if record == [_END]:
@@ -122,8 +121,16 @@ def _is_valid(record: list[bytes], delimiter: str) -> bool:
     return True
 
 
-def find_delimiter(lines: list[str]) -> str:
-    """Return the delimiter that cuts most lines into one number of cells, two or more."""
+def find_delimiter(lines: list[str]) -> tuple[str, int]:
+    """Return the delimiter, and how many lines name it: one, such as ``sep=;``, or none.
+
+    If none does, it is the one that cuts most lines into one number of cells, two or more.
+
+    Args:
+        lines: with their ends.
+    """
+    if lines and (named := _NAMED_DELIMITER.fullmatch(lines[0])):
+        return named[1], 1
 
     def count_alike(delimiter: str) -> int:
         try:
@@ -132,7 +139,7 @@ def find_delimiter(lines: list[str]) -> str:
             return 0
         return max((count for width, count in widths.items() if width > 1), default=0)
 
-    return max(_DELIMITERS, key=count_alike)
+    return max(_DELIMITERS, key=count_alike), 0
 
 
 def read_json_lines(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterator[Cells]:

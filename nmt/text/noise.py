@@ -32,6 +32,7 @@ _BESIDE = (
 # Scripts without spaces are typed by the sound of words, and have other errors.
 _TYPING = re.compile(rf"[^\W\d_{UNSPACED_LETTERS}]{{{_MIN_LETTERS},}}")
 _WORD = re.compile(r"[^\W\d_]+")
+_WRITTEN_WORD = re.compile(r"\w[\w'’]*")  # such as don't and 2nd
 # The space, perhaps after a colon, between a slot and a letter or mark of an unspaced script.
 _LOOSE = re.compile(f"(?<={UNSPACED}):? (?={ANY_SLOT})|(?<={ANY_SLOT}):? (?={UNSPACED})")
 _NAME = re.compile(r"(?<![\w’'-])[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}(?![\w’-])")
@@ -114,7 +115,11 @@ def make_typo(text: str, rng: random.Random) -> str:
 
 def change_case(text: str, rng: random.Random) -> str:
     """Return a text in capitals, in title case or in lower case."""
-    return rng.choice((str.upper, str.title, str.lower))(text)
+    return rng.choice((str.upper, _capitalize_words, str.lower))(text)
+
+
+def _capitalize_words(text: str) -> str:
+    return _WRITTEN_WORD.sub(lambda match: match[0].capitalize(), text)
 
 
 class TextNoise:
@@ -154,8 +159,8 @@ class TextNoise:
         for word, translation in shared[: rng.choice((1, 2, 3))]:
             if len(free) > 1 and rng.random() < _TAGGED_RATE:
                 first, last = free.pop(), free.pop()
-                source = _replace(word, f"{first}{word}{last}", source)
-                target = _replace(translation, f"{first}{translation}{last}", target)
+                source = _replace(word, rf"{first}\g<0>{last}", source)
+                target = _replace(translation, rf"{first}\g<0>{last}", target)
             elif free:
                 slot = _decorate(free.pop(), rng)
                 source, target = _replace(word, slot, source), _replace(translation, slot, target)

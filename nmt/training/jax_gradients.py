@@ -13,12 +13,11 @@ from nmt.config import TrainingConfig
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey
 from nmt.training.objective import TokenLoss, apply_word_dropout, compute_loss
-from nmt.training.optimizer import sum_over_parts
+from nmt.training.optimizer import Sums, sum_over_parts
 from nmt.training.train_step import count_parallel_parts
 from nmt.training.weight_groups import WeightGroups
 
 Arrays = list[Any]
-Sums = tuple[Arrays, Any, Any]  # gradients by group, nll in nats, tokens
 
 
 class Gradients:

@@ -12,11 +12,9 @@ from nmt.config import TrainingConfig
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey
 from nmt.training.objective import apply_word_dropout, compute_loss
-from nmt.training.optimizer import sum_over_parts
+from nmt.training.optimizer import Sums, sum_over_parts
 from nmt.training.train_step import count_parallel_parts
 from nmt.training.weight_groups import WeightGroups
-
-Sums = tuple[list[Any], Any, Any]  # gradients by group, nll in nats, tokens
 
 
 class Gradients:

@@ -82,6 +82,19 @@ def test_spreadsheets_are_read(tmp_path: Path, delimiter: str) -> None:
     )
 
 
+def test_a_table_names_its_delimiter_and_has_spaces_before_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "terms.csv"
+    path.write_text('sep=;\nsource;target\ncasa; "house; home"\n', encoding="utf-8")
+    assert read_glossary(path, ("es", "en")).terms == (Term("casa", "house; home"),)
+
+
+def test_the_line_of_a_wrong_term_is_counted_with_that_of_the_delimiter(tmp_path: Path) -> None:
+    path = tmp_path / "terms.csv"
+    path.write_text("sep=;\ncasa;house\n--;x\n", encoding="utf-8")
+    with pytest.raises(UserError, match="line 3: the term '--' has no word"):
+        read_glossary(path, ("es", "en"))
+
+
 def test_an_open_quote_is_named(tmp_path: Path) -> None:
     path = tmp_path / "terms.csv"
     path.write_text('gato,cat\n"perro,dog\nsol,sun\n', encoding="utf-8")
