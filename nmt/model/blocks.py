@@ -10,7 +10,7 @@ from keras import ops
 from nmt.model.attention import KeyValues
 from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
 from nmt.model.dropout import dropout, fold, resolve_key
-from nmt.model.layers import Dense, LayerNormalization, SizedLayer
+from nmt.model.layers import Dense, LayerNormalization, SizedLayer, StandaloneLayer
 from nmt.model.sizes import BIASED, BLOCK_DEFAULTS, BlockSizes
 
 Tensor = Any
@@ -64,22 +64,13 @@ class FeedForward(SizedLayer):
         return self.outer(dropout(hidden, self.sizes.ffn_dropout, dropout_key))
 
 
-class _Block(SizedLayer):
+class _Block(StandaloneLayer):
     """The residual branches that encoder and decoder blocks share.
 
     Branch n (0: feed-forward; 1, 2: attention) derives two dropout keys: 2 n inside of it,
     2 n + 1 for its output.
 
-    Args:
-        sizes: set where the block belongs to a model; dropout is then on when a key is given. None:
-            a standalone block, whose sizes (the fields of `BlockSizes`) are keywords and whose
-            dropout Keras's ``training`` switches on.
-        seed: seed of a standalone block's dropout.
-        **kwargs: the sizes of a standalone block, and the arguments of every Keras layer.
-
-    Raises:
-        TypeError: a size is missing or not passed by keyword.
-        ValueError: see `BlockSizes`.
+    Its sizes are the fields of `BlockSizes`; see `StandaloneLayer` for the arguments.
     """
 
     sizes_class = BlockSizes
@@ -90,15 +81,7 @@ class _Block(SizedLayer):
     def __init__(
         self, sizes: BlockSizes | None = None, *, seed: int | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(sizes, **kwargs)
-        self.standalone = sizes is None
-        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.sizes.d_model})
-        self.supports_masking = True
-        self.seed = seed
-        rates = (self.sizes.dropout, self.sizes.attention_dropout, self.sizes.ffn_dropout)
-        self.generator = None
-        if self.standalone and any(rates):
-            self.generator = keras.random.SeedGenerator(seed)
+        super().__init__(sizes, seed=seed, **kwargs)
         self.feed_forward = self.feed_forward_class(
             self.sizes, name="feed_forward", dtype=self.dtype_policy
         )
@@ -113,19 +96,6 @@ class _Block(SizedLayer):
         """Create the weights of every layer; their shapes depend on the sizes only."""
         self.build_others(self.sizes.d_model)
         self.built = True
-
-    def compute_output_shape(self, x_shape: Any, *other_shapes: Any, **named_shapes: Any) -> Any:
-        """Return the shape of ``x``."""
-        return x_shape
-
-    def compute_output_spec(self, *tensors: Any, **arguments: Any) -> Any:
-        """Return symbolic outputs, the weights included where they are requested."""
-        return keras.Operation.compute_output_spec(self, *tensors, **arguments)  # by tracing `call`
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that rebuild the block."""
-        seed = {"seed": self.seed} if self.standalone else {}
-        return super().get_config() | seed
 
     def _check_bias(self, distance_bias: Tensor | None) -> None:
         """Check that a bias is passed if positions need one: a block has no weights for it."""

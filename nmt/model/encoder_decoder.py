@@ -20,8 +20,6 @@ Tensor = Any
 
 PAD = 0  # the id of padding in every tokenizer
 
-_RATES = ("dropout", "attention_dropout", "ffn_dropout")
-
 
 def _peek_seed() -> int:
     """Return a seed that follows `keras.utils.set_random_seed`, without advancing Python's random.
@@ -73,8 +71,7 @@ class EncoderDecoder(SizedLayer, keras.Model):
         super().__init__(sizes, **kwargs)
         self.vocabulary_size = self.sizes.vocabulary_size
         self.max_length = self.sizes.max_length
-        rates = (getattr(self.sizes, name, 0.0) for name in _RATES)
-        self.generator = keras.random.SeedGenerator(_peek_seed()) if any(rates) else None
+        self.generator = keras.random.SeedGenerator(_peek_seed()) if self.has_dropout else None
 
     def build(self, *input_shapes: Any) -> None:
         """Create every weight; no shape depends on the input."""

@@ -15,6 +15,8 @@ from nmt.model.sizes import AttentionSizes, BlockSizes, RecurrentSizes, Transfor
 
 Tensor = Any
 
+_RATES = ("dropout", "attention_dropout", "ffn_dropout")
+
 
 class SizedLayer(keras.layers.Layer):
     """A layer built from a sizes object, whose fields are its configuration.
@@ -48,11 +50,14 @@ class SizedLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Rebuild the layer: part of a model, or standalone if it has a seed, as it was."""
-        if "seed" in config:
-            return cls(**config)
+        """Rebuild the layer as a part of a model."""
         sizes, layer_config = cls.sizes_class.split_config(cls.default_sizes | config)
         return cls(sizes=sizes, **layer_config)
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether a dropout rate of the sizes is above zero."""
+        return any(getattr(self.sizes, name, 0.0) for name in _RATES)
 
     def build_others(self, width: int) -> None:
         """Build the layers that are not built yet, with inputs [B, L, ``width``].
@@ -62,6 +67,50 @@ class SizedLayer(keras.layers.Layer):
         for layer in self._flatten_layers(include_self=False, recursive=False):
             if not layer.built:
                 layer.build((None, None, width))
+
+
+class StandaloneLayer(SizedLayer):
+    """A layer [B, L, D] -> [B, L, D] that is a part of a model, or stands alone.
+
+    Args:
+        sizes: set where the layer belongs to a model; dropout is then on when a key is given. None:
+            a standalone layer, whose sizes (the fields of ``sizes_class``) are keywords and whose
+            dropout Keras's ``training`` switches on.
+        seed: seed of a standalone layer's dropout.
+        **kwargs: the sizes of a standalone layer, and the arguments of every Keras layer.
+
+    Raises:
+        TypeError: a size is missing or not passed by keyword.
+        ValueError: see ``sizes_class``.
+    """
+
+    def __init__(self, sizes: Any = None, *, seed: int | None = None, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
+        self.standalone = sizes is None
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.sizes.d_model})
+        self.supports_masking = True
+        self.seed = seed
+        self.generator = None
+        if self.standalone and self.has_dropout:
+            self.generator = keras.random.SeedGenerator(seed)
+
+    def compute_output_shape(self, x_shape: Any, *other_shapes: Any, **named_shapes: Any) -> Any:
+        """Return the shape of ``x``."""
+        return x_shape
+
+    def compute_output_spec(self, *tensors: Any, **arguments: Any) -> Any:
+        """Return symbolic outputs, the weights included where they are requested."""
+        return keras.Operation.compute_output_spec(self, *tensors, **arguments)  # by tracing `call`
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that rebuild the layer."""
+        seed = {"seed": self.seed} if self.standalone else {}
+        return super().get_config() | seed
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Rebuild the layer as it was: standalone if it has a seed."""
+        return cls(**config) if "seed" in config else super().from_config(config)
 
 
 def _by_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from nmt.model.attention import (
     scaled_dot_product_attention,
     weighted_values,
 )
-from nmt.model.layers import Dense, SizedLayer
+from nmt.model.layers import Dense, StandaloneLayer
 from nmt.model.masks import SegmentMask
 from nmt.model.positions import rotate
 from nmt.model.sizes import NORM_EPSILON, AttentionSizes
@@ -42,7 +42,7 @@ class HeadProjections(keras.layers.Layer):
         return ops.concatenate([head(x) for head in self.heads], axis=-1)
 
 
-class MultiHeadAttention(SizedLayer):
+class MultiHeadAttention(StandaloneLayer):
     """H attention heads side by side: Vaswani et al. 2017, section 3.2.2.
 
     The base of the three roles in `nmt.model.attention_roles`, which differ only in the queries,
@@ -50,16 +50,7 @@ class MultiHeadAttention(SizedLayer):
     unless ``sizes.heads`` is "own"), so that each projection is a single matrix product and 2-D
     optimizers apply.
 
-    Args:
-        sizes: set where the layer belongs to a model; dropout is then on when a key is given.
-            None: a standalone layer, whose sizes (the fields of `AttentionSizes`) are keywords and
-            whose dropout Keras's ``training`` switches on.
-        seed: seed of a standalone layer's dropout.
-        **kwargs: the sizes of a standalone layer, and the arguments of every Keras layer.
-
-    Raises:
-        TypeError: a size is missing or not passed by keyword.
-        ValueError: see `AttentionSizes`.
+    Its sizes are the fields of `AttentionSizes`; see `StandaloneLayer` for the arguments.
     """
 
     sizes_class = AttentionSizes
@@ -68,15 +59,8 @@ class MultiHeadAttention(SizedLayer):
     def __init__(
         self, sizes: AttentionSizes | None = None, *, seed: int | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(sizes, **kwargs)
-        self.standalone = sizes is None
+        super().__init__(sizes, seed=seed, **kwargs)
         sizes = self.sizes
-        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: sizes.d_model})
-        self.supports_masking = True
-        self.seed = seed
-        self.generator = None
-        if self.standalone and sizes.dropout:
-            self.generator = keras.random.SeedGenerator(seed)
         self.query = self._projection("query", sizes.num_heads, sizes.head_width)
         self.key = self._projection("key", sizes.groups, sizes.head_width)
         self.value = self._projection("value", sizes.groups, sizes.value_width)
@@ -127,14 +111,6 @@ class MultiHeadAttention(SizedLayer):
                 norm.build((None, None, sizes.head_width))
         self.build_others(sizes.d_model)
         self.built = True
-
-    def compute_output_shape(self, x_shape: Any, *other_shapes: Any) -> Any:
-        """Return the shape of ``x``."""
-        return x_shape
-
-    def compute_output_spec(self, *tensors: Any, **arguments: Any) -> Any:
-        """Return symbolic outputs, the weights included where they are requested."""
-        return keras.Operation.compute_output_spec(self, *tensors, **arguments)  # by tracing `call`
 
     def split_heads(
         self, x: Tensor, lead: tuple[Any, ...] | None = None, width: int | None = None
@@ -267,8 +243,3 @@ class MultiHeadAttention(SizedLayer):
         if self.sizes.heads == "own":
             return [(weight, ...) for weight in self.value.heads[number].weights]
         return [(weight, (..., columns)) for weight in self.value.weights]
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that rebuild the layer."""
-        seed = {"seed": self.seed} if self.standalone else {}
-        return super().get_config() | seed
