@@ -10,6 +10,7 @@ from rich.console import Console
 
 from nmt.arguments import Parser
 from nmt.errors import exit_on_user_error
+from nmt.startup.commands import warn_in_one_line
 from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
 
@@ -55,7 +56,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def main() -> None:
-    """Parse the command line and run."""
+    """Run the command line."""
+    warn_in_one_line()
     arguments = make_parser().parse_args()
     console = make_console()
     exit_on_user_error(lambda: run(arguments, console))

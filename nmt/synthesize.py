@@ -195,9 +195,9 @@ def _make_filters(arguments: argparse.Namespace, folder: RunFolder) -> Filters:
 
 
 def main() -> None:
-    """Parse the command line and run."""
-    arguments = make_parser().parse_args()
+    """Run the command line."""
     set_up_translation()
+    arguments = make_parser().parse_args()
     console = make_console()
     exit_on_user_error(lambda: run(arguments, console))
 

@@ -16,10 +16,24 @@ from nmt.serving.limits import (
 from nmt.text.cleaning import clean_text
 
 
-class TranslationRequest(BaseModel):
-    """Body of `POST /translate`."""
+class _Request(BaseModel):
+    """A body without unknown fields, whose texts can be encoded."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="after")
+    def _is_encodable(self) -> Self:
+        for name, value in self:
+            for text in _list_texts(value):
+                try:
+                    text.encode()
+                except UnicodeEncodeError:
+                    raise ValueError(f"{name} holds half of a surrogate pair") from None
+        return self
+
+
+class TranslationRequest(_Request):
+    """Body of `POST /translate`."""
 
     text: str | list[str] = Field(
         description="one text, or a list of texts that are translated one by one"
@@ -62,32 +76,21 @@ class TranslationRequest(BaseModel):
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("text must be a string or a list of strings")
-        _check_encodable("".join(texts), "text")
         return value
 
     @model_validator(mode="after")
     def _beam_holds_nbest(self) -> TranslationRequest:
         if self.beam is not None and self.nbest > self.beam:
             raise ValueError(f"nbest {self.nbest} needs a beam of at least {self.nbest}")
-        _check_encodable("".join([*self.prefixes, *self.prefixes.values()]), "prefixes")
         return self
 
 
-class SentenceRequest(BaseModel):
+class SentenceRequest(_Request):
     """What requests about one sentence of a translated text have in common."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str = Field(description="the text that was translated")
     sentence: str = Field(description="one of its sentences: a `source` of `sentences`")
     glossary: str | None = Field(None, description="name of the glossary of the translation")
-
-    @model_validator(mode="after")
-    def _is_encodable(self) -> Self:
-        for name, value in self:
-            if name != "glossary" and isinstance(value, str):
-                _check_encodable(value, name)
-        return self
 
 
 class AlternativesRequest(SentenceRequest):
@@ -196,10 +199,8 @@ class DocumentRequest(BaseModel):
     glossary: str = Field("", description="name of the glossary whose terms are used: see /info")
 
 
-class Correction(BaseModel):
+class Correction(_Request):
     """Body of `POST /corrections`."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     source: str = Field(description="the text that was translated")
     translation: str = Field(description="what the model made of it")
@@ -207,8 +208,6 @@ class Correction(BaseModel):
 
     @model_validator(mode="after")
     def _has_text(self) -> Correction:
-        for name in ("source", "translation", "correction"):
-            _check_encodable(getattr(self, name), name)
         for name in ("source", "correction"):
             if not clean_text(getattr(self, name)):
                 raise ValueError(f"{name} must not be empty")
@@ -308,8 +307,9 @@ class Problem(BaseModel):
     error: str
 
 
-def _check_encodable(text: str, name: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{name} holds half of a surrogate pair") from None
+def _list_texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return value
+    return [*value, *value.values()] if isinstance(value, dict) else []
