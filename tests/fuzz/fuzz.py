@@ -19,6 +19,7 @@ import io
 import math
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -181,12 +182,13 @@ def fuzz_target(name: str, folder: Path, executions: int, seconds: float, seed: 
     """
     (folder / FINDINGS).mkdir(parents=True, exist_ok=True)
     before = list_with_times(folder / FINDINGS)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB; that of a child begins here
     options = [
         f"-runs={executions or -1}",
         f"-seed={seed}",
         f"-max_total_time={math.ceil(seconds)}",
         f"-max_len={LONGEST_INPUT}",
-        f"-rss_limit_mb={MEMORY}",
+        f"-rss_limit_mb={MEMORY + peak // 1024}",
         f"-timeout={HANGS}",
         f"-artifact_prefix={folder / FINDINGS / name}_",
         "-print_final_stats=1",
