@@ -23,18 +23,13 @@ ADAPTER_A, ADAPTER_B = "lora_kernel_a", "lora_kernel_b"
 
 
 def set_seed(seed: int) -> None:
-    """Seed the initial weights of new models; call it before a tokenizer is built.
+    """Seed the initial weights of new models.
 
-    Seeding TensorFlow clears its cache of kernels, which invalidates the tokenizers that exist.
-    `keras.utils.set_random_seed` would import TensorFlow on any backend.
+    Not `keras.utils.set_random_seed`, which imports TensorFlow on any backend, and clears its
+    cache of kernels: each compiled function would be optimized again at its next call.
     """
-    import keras
-
-    if keras.config.backend() == "tensorflow":
-        keras.utils.set_random_seed(seed)
-    else:
-        random.seed(seed)  # the source of seeds of Keras's initializers
-        np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)  # the source of seeds of Keras's initializers
+    np.random.seed(seed)  # noqa: NPY002
 
 
 def build_model(

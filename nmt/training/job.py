@@ -198,7 +198,7 @@ def train(
         from nmt.training.process_group import make_process_group
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
-        set_seed(config.seed)  # before any tokenizer is built: seeding invalidates existing ones
+        set_seed(config.seed)
     if not process_group.is_main_process:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from rich.console import Console
 from nmt.config import Config, TrainingConfig
 from nmt.model.contract import Model
 from nmt.runs import building
-from nmt.training import assembly, backend
+from nmt.training import assembly, backend, loop
 from nmt.training.components import Components
 from nmt.training.job import Run, fit
 from nmt.training.train_step import TrainStep
@@ -38,6 +39,16 @@ PROGRAM_OPTIONS = (
     *("batch_tokens", "update_tokens", "accumulate", "parallel_parts", "jit_compile"),
     *("label_smoothing", "word_dropout", "clip_norm"),
 )
+
+
+@contextmanager
+def freezing() -> Iterator[None]:
+    """Do as `excluding_present_objects`, without a visit to all objects of the tests before."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def describe(config: TrainingConfig, options: Sequence[str]) -> str:
@@ -122,6 +133,7 @@ class Workshop:
             vars(step).update(programs[key])
 
         monkeypatch.setattr(BackendStep, "reconfigure", reuse_programs)
+        monkeypatch.setattr(loop, "excluding_present_objects", freezing)
         monkeypatch.setattr(building, "build_model", self._build_model)
         monkeypatch.setattr(backend, "make_step", self._make_step)
         monkeypatch.setattr(assembly, "KerasEngine", self._make_engine)
