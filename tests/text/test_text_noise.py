@@ -18,7 +18,7 @@ from nmt.text.noise import (
     make_typo,
     remove_accents,
 )
-from nmt.text.spans import SLOTS
+from nmt.text.spans import ANY_SLOT, SLOTS
 
 SENTENCE = "¿Dónde está el niño, pues? ¡Ven, Ana!"
 seeds = st.integers(0, 2**32)
@@ -100,6 +100,12 @@ def test_case_changes_letters_only() -> None:
     }
 
 
+def test_titles_are_written_as_people_write_them() -> None:
+    text = "it's the 2nd DAY, aujourd’hui «ana»"
+    titles = {change_case(text, rng) for rng in make_rngs(20)} - {text.upper(), text.lower()}
+    assert titles == {"It's The 2nd Day, Aujourd’hui «Ana»"}
+
+
 def test_quotes_are_around_both_sides() -> None:
     for rng in make_rngs(50):
         pair = TextNoise((), ("es", "en")).change("Hace frío.", "It's cold.", ["quotes"], rng)
@@ -142,6 +148,16 @@ def test_numbers_in_words_become_slots_where_both_languages_are_known() -> None:
         text, other = TextNoise(SLOTS, ("es", "xx")).change(source, target, ["spans"], rng)
         assert "tres" in text
         assert "three" in other
+
+
+def test_words_between_tags_keep_their_letter_case() -> None:
+    noise = TextNoise(SLOTS, ("es", "en"))
+    tagged = set()
+    for pair in ("Dos.", "Two."), ("ven, mary", "Come, Mary"):
+        for rng in make_rngs(50):
+            for text in noise.change(*pair, ["spans"], rng):
+                tagged.update(re.findall(rf"{ANY_SLOT}(\w+){ANY_SLOT}", text))
+    assert tagged == {"Dos", "Two", "mary", "Mary"}
 
 
 def test_slots_are_numbered_in_the_order_of_the_source() -> None:
