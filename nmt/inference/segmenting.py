@@ -36,9 +36,10 @@ from nmt.text.cleaning import LINE_ENDS, clean_input, clean_text, replace_surrog
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.dates import DateWriter
 from nmt.text.final_marks import OTHER_STOPS
+from nmt.text.labels import split_label
 from nmt.text.marked import MarkedText
 from nmt.text.scripts import UNKNOWN_LANGUAGE, character_ends
-from nmt.text.sentences import CLOSING, split_label, split_sentences
+from nmt.text.sentences import CLOSING, split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -86,8 +87,7 @@ def _cut_labels(text: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield (label, "") for each label, then what follows with the whole sentence."""
     for sentence in split_sentences(text, language):
         *labels, rest = split_label(sentence, language)
-        yield from ((label, "") for label in labels)
-        yield rest, sentence
+        yield from (*((label, "") for label in labels), (rest, sentence))
 
 
 class Segmenter:

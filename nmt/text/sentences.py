@@ -11,7 +11,7 @@ from nmt.text.columns import find_gaps
 from nmt.text.dates import is_short_month
 from nmt.text.final_marks import OTHER_STOPS, STOPS
 from nmt.text.names import is_name
-from nmt.text.scripts import CAPITALS, has_capital_nouns, primary_subtag
+from nmt.text.scripts import CAPITALS, primary_subtag
 from nmt.text.spans import Span, find_spans, make_kept_test
 
 # Most lines: one sentence in any language, since no mark but the last can end one, and no tab
@@ -68,16 +68,6 @@ _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
-# Up to three words and a colon, except for times, ratios and what introduces a quotation; a remark
-# in brackets before a sentence, such as a sound in subtitles; the time of a message in a chat.
-_LABEL = re.compile(
-    r"[\s*•●–—-]*(?:(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:\s+"
-    r"(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
-    rf"|(?P<remark>\((?:(?:[{CAPITALS}]|[^\W\d_]{{2}})[^\W\d_]{{2}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])"
-    rf"[^()]{{,60}}\)|\[(?:[^\W\d_]{{3}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])[^\[\]]{{,60}}\])\s+"
-    rf"(?=[¿¡«“\"(\[]*[{CAPITALS}])"
-    r"|[\[(]?(?:\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? )?\d{1,2}(?::\d{2}){1,2}(?:[\])]| [—–-]) (?!\d))"
-)
 _ITEM = re.compile(r"(?:[IVX]{1,4}|[ivx]{2,4}|[A-Za-z]|P\.\s?[DS])\.\s+")  # of a list, or P.S.
 _WORD = re.compile(r"[^\W\d_]+")
 _QUOTES = "\"'“«‘„("
@@ -174,26 +164,6 @@ def split_sentences(text: str, language: str) -> list[str]:
             sentences[-1] += line[begin + len(content) :]
             pieces += sentences
     return [space + pieces[0], *pieces[1:]] if pieces else [space] * bool(space)
-
-
-def split_label(sentence: str, language: str) -> list[str]:
-    """Return the labels of a sentence, such as "(Risas) " and "Ana: ", and the rest.
-
-    A label with a colon is the last one.
-
-    Args:
-        sentence: the sentence.
-        language: BCP 47 tag. In German, brackets make no label: a noun may follow them.
-    """
-    pieces, begin = [], 0
-    while match := _LABEL.match(sentence, begin):
-        if match["remark"] and has_capital_nouns(language):
-            break
-        pieces.append(match[0])
-        begin = match.end()
-        if match[0].rstrip().endswith(":"):
-            break
-    return [*pieces, sentence[begin:]]
 
 
 def _split_line(line: str, language: str) -> list[str]:
