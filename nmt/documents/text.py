@@ -19,9 +19,10 @@ _INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
 # A line of nothing but such signs separates; "-- " is the one before a signature.
 _SIGNS = "[-–—=_~*#+.]{2,}"
 _RULE = re.compile(rf"{_SIGNS}(?:\s+{_SIGNS})*|\|[-:| ]+\|")
-# What begins an item of a list, or a line of a dialogue.
+# What begins an item of a list, or a line of a dialogue; not p. ej., a. m., v. Ley.
 _MARK = re.compile(
     r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
+    r"|[a-l]\.\s(?!\d|[^\W\d_]{1,2}\.)"
 )
 _WIDE_SIGN = re.compile(f"[{WIDE}]")  # each takes two columns
 # Two count as a word: no line begins with a mark, or with some of the letters.

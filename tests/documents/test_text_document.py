@@ -41,6 +41,22 @@ def test_items_of_a_list_stay_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [
+        ("a. Subpunto uno\nb. Subpunto dos", ["a. Subpunto uno", "b. Subpunto dos"]),
+        ("a. pan\nb. leche entera", ["a. pan", "b. leche entera"]),
+        # An abbreviation that a line begins with.
+        ("Salimos a las 10:30\na. m. de casa", ["Salimos a las 10:30 a. m. de casa"]),
+        ("Nació en el año 20\nd. C. y murió", ["Nació en el año 20 d. C. y murió"]),
+        ("Sale en la\np. 12", ["Sale en la p. 12"]),
+    ],
+)
+def test_small_letters_mark_items_of_a_list(text: str, paragraphs: list[str]) -> None:
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == paragraphs
+
+
 def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
     begin = "El perro que vivía en la casa de al lado nació en el"
     document = extract(f"{begin}\n1990. Se fue.\n12. Dos".encode(), "text", DocumentOptions())
