@@ -9,6 +9,7 @@ from itertools import pairwise
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.text.columns import GAP, find_gaps
+from nmt.text.labels import TIME_STAMP
 from nmt.text.marked import MarkedText, splice
 from nmt.text.scripts import WIDE, join_lines
 
@@ -19,10 +20,11 @@ _INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
 # A line of nothing but such signs separates; "-- " is the one before a signature.
 _SIGNS = "[-–—=_~*#+.]{2,}"
 _RULE = re.compile(rf"{_SIGNS}(?:\s+{_SIGNS})*|\|[-:| ]+\|")
-# What begins an item of a list, or a line of a dialogue; not p. ej., a. m., v. Ley.
+# What begins an item of a list, or a line of a dialogue or a chat; not p. ej., a. m., v. Ley, and
+# not a time in brackets, which may be inside of a sentence.
 _MARK = re.compile(
     r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
-    r"|[a-l]\.\s(?!\d|[^\W\d_]{1,2}\.)"
+    rf"|[a-l]\.\s(?!\d|[^\W\d_]{{1,2}}\.)|(?!\(){TIME_STAMP}"
 )
 _WIDE_SIGN = re.compile(f"[{WIDE}]")  # each takes two columns
 # Two count as a word: no line begins with a mark, or with some of the letters.

@@ -57,6 +57,26 @@ def test_small_letters_mark_items_of_a_list(text: str, paragraphs: list[str]) ->
     assert [segment.text for segment in document.segments] == paragraphs
 
 
+@pytest.mark.parametrize(
+    "messages",
+    [
+        ("[14/3/24, 10:46:01] Luis: Bien, ¿y tú?", "[14/3/24, 10:47:30] Ana: Sí"),
+        ("14/3/24, 10:46 - Luis: Bien, ¿y tú?", "14/3/24, 10:47 - Ana: Sí"),
+        ("00:01:15 — Bienvenidos a todos ustedes", "00:01:20 — hoy"),
+    ],
+)
+def test_messages_of_a_chat_stay_apart(messages: tuple[str, str]) -> None:
+    text = "\n".join(messages)
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [*messages]
+
+
+def test_a_time_inside_of_a_sentence_begins_no_paragraph() -> None:
+    text = "Ayer salimos de casa a las seis de la tarde\n(18:00) en punto y fuimos al cine"
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [text.replace("\n", " ")]
+
+
 def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
     begin = "El perro que vivía en la casa de al lado nació en el"
     document = extract(f"{begin}\n1990. Se fue.\n12. Dos".encode(), "text", DocumentOptions())
