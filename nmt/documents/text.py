@@ -9,7 +9,7 @@ from itertools import pairwise
 from nmt.data.encodings import decode
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.text.columns import GAP, find_gaps
-from nmt.text.labels import TIME_STAMP
+from nmt.text.labels import TIME_STAMP, begins_with_label
 from nmt.text.marked import MarkedText, splice
 from nmt.text.scripts import WIDE, join_lines
 
@@ -20,6 +20,8 @@ _INDENT = re.compile(r"\ufeff?\s*(?:>[>\s]*)?")
 # A line of nothing but such signs separates; "-- " is the one before a signature.
 _SIGNS = "[-–—=_~*#+.]{2,}"
 _RULE = re.compile(rf"{_SIGNS}(?:\s+{_SIGNS})*|\|[-:| ]+\|")
+# A line between such signs is a title, as that of a forwarded e-mail.
+_TITLE = re.compile(r"[-–—=_~*#+]{3,}\s*[^\W_].*[-–—=_~*#+]{3}")
 # What begins an item of a list, or a line of a dialogue or a chat; not p. ej., a. m., v. Ley, and
 # not a time in brackets, which may be inside of a sentence.
 _MARK = re.compile(
@@ -77,48 +79,59 @@ def _shorten(space: str, *, keeps_gap: bool) -> str:
 
 
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the characters [begin, end) of paragraphs, without white space around them.
-
-    A line that ends although the next word had room ends a paragraph, too, if a new one may begin
-    there: the lines of an address, of the head of an e-mail or of a recipe. Each row of a table is
-    a paragraph.
-    """
+    """Yield the characters [begin, end) of paragraphs, without white space around them."""
     for line_begin, begin, end in _find_blocks(text):
         lines = [match.span() for match in _LINE.finditer(text, line_begin, end) if match[0]]
         contents = [text[first:last].rstrip() for first, last in lines]
-        wrapped = filter(_can_wrap, contents)
-        width = max([_NARROWEST, *map(_measure_width, wrapped)])
-        unindented = [line[_measure_indent(line) :] for line in contents]
-        are_rows = [bool(find_gaps(line)) for line in unindented]
-        # Justified text has gaps, too, but its lines may begin with small letters.
-        is_table = sum(are_rows) > 1 and not any(line[0].islower() for line in unindented[1:])
         start = begin
-        for (line, following), rows, (first, _) in zip(
-            pairwise(contents), pairwise(are_rows), lines[1:], strict=True
+        for is_end, following, (first, _) in zip(
+            _find_ends(contents), contents[1:], lines[1:], strict=True
         ):
-            indent = _measure_indent(following)
-            word = _FIRST_WORD.match(following, indent)
-            longer = join_lines((line, word[0])) if word else line
-            has_room = _measure_width(longer) <= width
-            is_end = has_room and not following[indent].islower()
-            if is_end or (is_table and any(rows)):
+            if is_end:
                 yield start, start + len(text[start:first].rstrip())
-                start = first + indent
+                start = first + _measure_indent(following)
         yield start, end
 
 
+def _find_ends(lines: Sequence[str]) -> Iterator[bool]:
+    """Yield, for each line of a block but the last, whether a paragraph ends with it.
+
+    A line that ends although the next word had room ends a paragraph, too, if a new one may begin
+    there: the lines of an address or of a recipe. Each row of a table is a paragraph, and so is
+    each line with a label if at least half of the lines have one, as in the head of an e-mail.
+    """
+    width = max([_NARROWEST, *map(_measure_width, filter(_can_wrap, lines))])
+    unindented = [line[_measure_indent(line) :] for line in lines]
+    are_rows = [bool(find_gaps(line)) for line in unindented]
+    # Justified text has gaps, too, but its lines may begin with small letters.
+    is_table = sum(are_rows) > 1 and not any(line[0].islower() for line in unindented[1:])
+    have_labels = [begins_with_label(line) for line in unindented]
+    is_form = sum(have_labels) > 1 and 2 * sum(have_labels) >= len(lines)
+    for line, following, rows, has_label in zip(
+        lines, unindented[1:], pairwise(are_rows), have_labels[1:], strict=False
+    ):
+        word = _FIRST_WORD.match(following)
+        longer = join_lines((line, word[0])) if word else line
+        has_room = _measure_width(longer) <= width
+        is_end = has_room and not following[0].islower()
+        yield is_end or (is_table and any(rows)) or (is_form and has_label)
+
+
 def _find_blocks(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield lines between blank ones, rules and marks of lists.
+    """Yield lines between blank ones, rules, titles and marks of lists.
 
     Of each block: where its first line begins, and the characters [begin, end) of its text.
     """
     line_begin = begin = end = depth = 0
+    is_title = False
     for match in _LINE.finditer(text):
         indent = _measure_indent(match[0])
         content = match[0][indent:].rstrip()
         is_text = bool(content) and not _RULE.fullmatch(content)
         quotes = match[0].count(">", 0, indent)
-        continues = is_text and quotes == depth and not _MARK.match(content)
+        follows_title, is_title = is_title, _TITLE.fullmatch(content) is not None
+        begins = is_title or follows_title or _MARK.match(content) is not None
+        continues = is_text and quotes == depth and not begins
         if begin < end and not continues:
             yield line_begin, begin, end
             begin = end

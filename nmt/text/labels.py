@@ -20,6 +20,12 @@ _LABEL = re.compile(
     rf"[^()]{{,60}}\)|\[(?:[^\W\d_]{{3}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])[^\[\]]{{,60}}\])\s+"
     rf"(?=[¿¡«“\"(\[]*[{CAPITALS}])|{TIME_STAMP})"
 )
+_LINE_LABEL = re.compile(rf"{_WORDS_AND_COLON}(?:\s|$)")
+
+
+def begins_with_label(line: str) -> bool:
+    """Whether a line begins with up to three words and a colon, as in the head of an e-mail."""
+    return _LINE_LABEL.match(line) is not None
 
 
 def split_label(sentence: str, language: str) -> list[str]:

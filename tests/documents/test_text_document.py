@@ -6,6 +6,7 @@ import codecs
 import textwrap
 
 import pytest
+from conftest import cpu_seconds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +76,46 @@ def test_a_time_inside_of_a_sentence_begins_no_paragraph() -> None:
     text = "Ayer salimos de casa a las seis de la tarde\n(18:00) en punto y fuimos al cine"
     document = extract(text.encode(), "text", DocumentOptions())
     assert [segment.text for segment in document.segments] == [text.replace("\n", " ")]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "Fecha: Tue, 5 Mar 2024 09:12:33 +0100",
+            "De: Carlos Ruiz <carlos@ejemplo.es>",
+            "Responder a: Ana <ana@ejemplo.es>",
+            "Cc:",
+        ),
+        ("HORARIO", "lunes a viernes: 9 a 14 h y 17 a 20 h", "sábados: 10 a 13 h"),
+        ("---------- Mensaje reenviado ----------", "Asunto: Re: Presupuesto"),
+        ("Hasta mañana a todos y muchas gracias", "===Aviso===", "no hay clase"),
+    ],
+)
+def test_lines_with_labels_and_titles_stay_apart(lines: tuple[str, ...]) -> None:
+    document = extract("\n".join(lines).encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [*lines]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Colons that wrapped lines happen to have.
+        "Para la cena de esta noche hay que comprar\nlas siguientes cosas: pan y leche.",
+        "Para la cena de hoy me han pedido que traiga\nlas siguientes cosas: pan y leche, y mi\n"
+        "madre dijo que no quería otra: agua, zumo\nde naranja: nada más, porque en mi casa no\n"
+        "hay sitio.",
+        "Toda persona tiene los derechos que da la\nConstitución: el de reunión y otros.",
+    ],
+)
+def test_labels_in_wrapped_text_begin_no_paragraph(text: str) -> None:
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [text.replace("\n", " ")]
+
+
+def test_the_time_of_signs_does_not_grow_with_the_square_of_their_number() -> None:
+    with cpu_seconds(5):
+        extract(f"--- a{'-' * 100_000}b".encode(), "text", DocumentOptions())
 
 
 def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
