@@ -12,6 +12,7 @@ from nmt.text.columns import GAP, find_gaps
 from nmt.text.labels import TIME_STAMP, begins_with_label
 from nmt.text.marked import MarkedText, splice
 from nmt.text.scripts import WIDE, join_lines
+from nmt.text.spans import find_spans
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -31,6 +32,7 @@ _MARK = re.compile(
 _WIDE_SIGN = re.compile(f"[{WIDE}]")  # each takes two columns
 # Two count as a word: no line begins with a mark, or with some of the letters.
 _FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{WIDE}]{{1,2}}[^\w\s]*|[^\s{WIDE}]*)")
+_CLAUSE_END = re.compile(r"[.,;!?…-]$")
 _SPACES = re.compile(r"\s+")
 _GAP = re.compile(rf"[ \u00a0]{{{GAP},}}")  # between columns; it means nothing in lines that wrap
 _NARROWEST = 40  # columns: text is wrapped at this width or a larger one
@@ -97,10 +99,15 @@ def _find_ends(lines: Sequence[str]) -> Iterator[bool]:
     """Yield, for each line of a block but the last, whether a paragraph ends with it.
 
     A line that ends although the next word had room ends a paragraph, too, if a new one may begin
-    there: the lines of an address or of a recipe. Each row of a table is a paragraph, and so is
-    each line with a label if at least half of the lines have one, as in the head of an e-mail.
+    there: the lines of an address or of a recipe. A small letter begins one in a list, and after a
+    heading in capitals or a line of at most half the width. Each row of a table is a paragraph, and
+    so is each line with a label if at least half of the lines have one, as in the head of an
+    e-mail.
     """
-    width = max([_NARROWEST, *map(_measure_width, filter(_can_wrap, lines))])
+    longest = max(map(_measure_width, filter(_can_wrap, lines)), default=0)
+    width = max(_NARROWEST, longest)
+    # No text is wrapped as narrowly, and a sentence has marks.
+    is_list = len(lines) > 2 and longest < _NARROWEST and not any(map(_CLAUSE_END.search, lines))
     unindented = [line[_measure_indent(line) :] for line in lines]
     are_rows = [bool(find_gaps(line)) for line in unindented]
     # Justified text has gaps, too, but its lines may begin with small letters.
@@ -113,7 +120,9 @@ def _find_ends(lines: Sequence[str]) -> Iterator[bool]:
         word = _FIRST_WORD.match(following)
         longer = join_lines((line, word[0])) if word else line
         has_room = _measure_width(longer) <= width
-        is_end = has_room and not following[0].islower()
+        is_short = longest >= _NARROWEST and 2 * _measure_width(line) <= longest
+        may_begin = not following[0].islower() or is_list or is_short or _is_heading(line)
+        is_end = has_room and (may_begin or _is_kept(following))
         yield is_end or (is_table and any(rows)) or (is_form and has_label)
 
 
@@ -147,6 +156,16 @@ def _find_blocks(text: str) -> Iterator[tuple[int, int, int]]:
 def _measure_indent(line: str) -> int:
     match = _INDENT.match(line)
     return match.end() if match else 0
+
+
+def _is_heading(line: str) -> bool:
+    """Whether all letters of a line are capitals."""
+    return line.isupper() and all(map(str.isupper, filter(str.isalpha, line)))
+
+
+def _is_kept(line: str) -> bool:
+    """Whether a line is one kept span, such as an e-mail address."""
+    return next(find_spans(line), None) == (0, len(line))
 
 
 def _can_wrap(line: str) -> bool:

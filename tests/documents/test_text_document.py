@@ -98,6 +98,40 @@ def test_lines_with_labels_and_titles_stay_apart(lines: tuple[str, ...]) -> None
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        ("1/2 kg de harina", "una pizca de sal", "aceite de oliva"),
+        ("HORARIO", "todos los días de nueve a dos"),
+        ("Tel.: +34 912 345 678", "www.ejemplo.es"),
+        ("Tel.: +34 912 345 678", "ana@ejemplo.es"),
+        ("Estimado señor:", "le escribo porque tengo una pregunta sobre mi casa"),
+    ],
+)
+def test_small_letters_begin_paragraphs(lines: tuple[str, ...]) -> None:
+    document = extract("\n".join(lines).encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [*lines]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A sentence has marks; a line of more than half the width, or before a long word, is full.
+        "Una línea corta,\nque sigue aquí,\ny acaba aquí",
+        "Una línea\nque sigue aquí hasta el final",
+        "El perro de la casa de mi abuela duerme mucho\nporque ya no es joven como antes\n"
+        "y tiene frío",
+        "Le escribo porque tengo\nuna pregunta sobre el precio de la casa nueva",
+        "Nos vemos en\nhttps://ejemplo.es/una/dirección/muy/larga/de/verdad",
+        "El perro de la OTAN\nduerme aquí",
+        "我们 PC\nok",
+    ],
+)
+def test_small_letters_continue_wrapped_text(text: str) -> None:
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [text.replace("\n", " ")]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         # Colons that wrapped lines happen to have.
