@@ -12,7 +12,7 @@ from nmt.text.columns import GAP, find_gaps
 from nmt.text.labels import TIME_STAMP, begins_with_label
 from nmt.text.marked import MarkedText, splice
 from nmt.text.scripts import WIDE, join_lines
-from nmt.text.spans import find_spans
+from nmt.text.spans import Span, find_spans
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|$)")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -35,6 +35,8 @@ _FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{WIDE}]{{1,2}}[^\w\s]*|[^\s{WIDE}]*)")
 _CLAUSE_END = re.compile(r"[.,;!?…-]$")
 _SPACES = re.compile(r"\s+")
 _GAP = re.compile(rf"[ \u00a0]{{{GAP},}}")  # between columns; it means nothing in lines that wrap
+_SMALLEST_GAP = 2  # spaces between columns, in a line that has some
+_ANY_GAP = re.compile(rf"[ \u00a0]{{{_SMALLEST_GAP},}}")
 _NARROWEST = 40  # columns: text is wrapped at this width or a larger one
 
 
@@ -58,26 +60,52 @@ class TextDocument(Document):
         first, *others = _LINE_END.split(self._text[begin:end])
         lines = [first, *(line[_measure_indent(line) :] for line in others)]
         joined = join_lines(line.strip() for line in lines)
+        gaps = set[Span]() if others else _find_kept_gaps(joined)
         return MarkedText(
-            _SPACES.sub(lambda match: _shorten(match[0], keeps_gap=not others), joined)
+            _SPACES.sub(
+                lambda match: match[0] if match.span() in gaps else _shorten(match[0]), joined
+            )
         )
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the text with other paragraphs: see `Document.fill`."""
         texts = zip(self._spans, self.segments, translations, strict=True)
         changes = (
-            (*span, translation.text)
+            (*span, _pad_columns(segment.text, translation.text))
             for span, segment, translation in texts
             if translation != segment
         )
         return splice(self._text, changes).encode(self._encoding)
 
 
-def _shorten(space: str, *, keeps_gap: bool) -> str:
-    """Return the tabs of white space, which separate columns, or one space; a gap may stay."""
-    if keeps_gap and _GAP.fullmatch(space):
-        return space
+def _shorten(space: str) -> str:
+    """Return the tabs of white space, which separate columns, or one space."""
     return "\t" * space.count("\t") or " "
+
+
+def _find_kept_gaps(line: str) -> set[Span]:
+    """Return the characters [begin, end) of spaces that may separate columns of a line."""
+    pattern = _ANY_GAP if _is_bordered(line) else _GAP
+    return {*find_gaps(line), *(match.span() for match in pattern.finditer(line))}
+
+
+def _is_bordered(line: str) -> bool:
+    """Whether a line is a row of a table with borders: | a | b |."""
+    return len(line) > 1 and line[0] == line[-1] == "|"
+
+
+def _pad_columns(source: str, translation: str) -> str:
+    """Return a translation whose columns begin where those of the source do, if there is room."""
+    old, new = _ANY_GAP.split(source), _ANY_GAP.split(translation)
+    if len(old) != len(new):
+        return translation
+    gaps = _ANY_GAP.findall(source)
+    end, row = 0, ""
+    for old_cell, gap, new_cell in zip(old, gaps, new, strict=False):
+        end += len(old_cell) + len(gap)
+        row += new_cell
+        row = row.ljust(max(end, len(row) + _SMALLEST_GAP))
+    return row + new[-1]
 
 
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int]]:
@@ -109,7 +137,7 @@ def _find_ends(lines: Sequence[str]) -> Iterator[bool]:
     # No text is wrapped as narrowly, and a sentence has marks.
     is_list = len(lines) > 2 and longest < _NARROWEST and not any(map(_CLAUSE_END.search, lines))
     unindented = [line[_measure_indent(line) :] for line in lines]
-    are_rows = [bool(find_gaps(line)) for line in unindented]
+    are_rows = [_is_bordered(line) or bool(find_gaps(line)) for line in unindented]
     # Justified text has gaps, too, but its lines may begin with small letters.
     is_table = sum(are_rows) > 1 and not any(line[0].islower() for line in unindented[1:])
     have_labels = [begins_with_label(line) for line in unindented]

@@ -11,6 +11,8 @@ GAP = 4  # spaces that may separate two columns
 _WIDE_GAP = 6  # spaces that separate the only two
 # Dots lead to the number of a page.
 _GAP = re.compile(rf"(?<=[^\s.!?…])[ \u00a0]{{{GAP},}}(?=\S)|(?<=[^\s.])\s?\.{{4,}}\s?(?=\d+$)")
+# The same in a line that has such columns.
+_ANY_GAP = re.compile(rf"(?<=\S)[ \u00a0]{{2,}}(?=\S)|{_GAP.pattern}")
 
 
 def find_gaps(line: str) -> list[Span]:
@@ -21,8 +23,12 @@ def find_gaps(line: str) -> list[Span]:
     """
     if line.endswith(tuple(STOPS)):
         return []
-    matches = _GAP.finditer(line)
-    # Before a small letter, spaces belong to justified text.
-    gaps = [match.span() for match in matches if not line[match.end()].islower()]
+    gaps = _find_matches(_GAP, line)
     are_wide = (end - begin >= _WIDE_GAP or "." in line[begin:end] for begin, end in gaps)
-    return gaps if len(gaps) > 1 or any(are_wide) else []
+    return _find_matches(_ANY_GAP, line) if len(gaps) > 1 or any(are_wide) else []
+
+
+def _find_matches(pattern: re.Pattern[str], line: str) -> list[Span]:
+    """Return the matches but those before a small letter: such spaces belong to justified text."""
+    matches = pattern.finditer(line)
+    return [match.span() for match in matches if not line[match.end()].islower()]

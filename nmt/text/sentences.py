@@ -27,8 +27,8 @@ _BOX = r"(?:[☐☑☒]|\[ ?\])"
 # Escaped line breaks and tabs, but not the beginnings of LaTeX's commands.
 _ESCAPE = r"\\n(?!(?:abla|e[qw]|ot|oindent|u)\b|ewcommand|ewline)|\\[rt](?![a-z])"
 _SEPARATOR = re.compile(
-    rf"(?<=\S\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[{CAPITALS}]))\s+(?=\S)"
-    rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\S\s)(?:[|·•‣›→»>]|{_BOX})$"
+    rf"(?<=\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[{CAPITALS}]))\s+(?=\S)"
+    rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\s)(?:[|·•‣›→»>]|{_BOX})$"
     rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
     rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
     r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"

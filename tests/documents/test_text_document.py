@@ -166,6 +166,10 @@ def test_a_year_at_the_beginning_of_a_line_is_no_item_of_a_list() -> None:
         ("a" * 60 + "\nTres temas:\nEl perro", ["a" * 60 + " Tres temas:", "El perro"]),
         ("Una línea corta\nque sigue aquí\n", ["Una línea corta que sigue aquí"]),
         ("| a | b |\n|---|---|\n| c | d |", ["| a | b |", "| c | d |"]),
+        (
+            "| El pan duro de la panadería | 12,50 € |\n" * 2,
+            ["| El pan duro de la panadería | 12,50 € |"] * 2,
+        ),
         ("a\t\tb", ["a\t\tb"]),
         ("● uno\n● dos", ["● uno", "● dos"]),
         ("Ana  López \t 12\n\tdos\n", ["Ana López\t12 dos"]),
@@ -194,6 +198,37 @@ def test_rows_of_a_table_stay_apart_and_keep_their_columns(indent: str) -> None:
     ]
     filled = document.fill([MarkedText(segment.text.upper()) for segment in document.segments])
     assert filled.decode() == text.replace("manual  de", "manual de").upper()
+
+
+INVOICE = """Concepto                 Cant.   Precio    Importe
+Camisa  blanca             2     15,00 €   30,00 €
+Una  de  lana              1     40,00 €   40,00 €
+"""
+PRICES = """| Producto de la panadería   | Precio   |
+| Pan  duro                  |   1,20 € |
+| Leche entera               |   0,90 € |
+"""
+
+
+def test_narrow_gaps_of_a_row_stay() -> None:
+    document = extract(INVOICE.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [
+        "Concepto                 Cant.   Precio    Importe",
+        "Camisa blanca             2     15,00 €   30,00 €",
+        "Una de lana              1     40,00 €   40,00 €",
+    ]
+    document = extract(PRICES.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == PRICES.splitlines()
+
+
+def test_columns_of_a_translation_begin_where_those_of_the_source_do() -> None:
+    text = "Pan      12   1,20 €  X\n| Pan    | 2 |\n"
+    document = extract(text.encode(), "text", DocumentOptions())
+    translations = ["Bread      12   €1.20  X", "| Breads and buns    | 2 |"]
+    filled = document.fill([MarkedText(translation) for translation in translations])
+    assert filled.decode() == "Bread    12   €1.20   X\n| Breads and buns  | 2 |\n"
+    filled = document.fill([MarkedText("Bread 12"), document.segments[1]])
+    assert filled.decode() == text.replace("Pan      12   1,20 €  X", "Bread 12")
 
 
 @pytest.mark.parametrize(

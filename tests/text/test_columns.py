@@ -14,6 +14,8 @@ from nmt.text.columns import find_gaps
         ("Nombre    Edad", []),
         ("Pan    1    2,50", [(3, 7), (8, 12)]),
         ("Pan\u00a0\u00a0\u00a0\u00a0\u00a0\u00a0Leche", [(3, 9)]),
+        ("Pan      1   2,50  de  5", [(3, 9), (10, 13), (21, 23)]),
+        ("Concepto      Cant.   Precio", [(8, 14), (19, 22)]),
         ("Lee      este      libro", []),
         ("Nombre      Edad.", []),
         ("Hola.      Adiós", []),

@@ -168,6 +168,7 @@ def test_common_words_are_abbreviations_of_the_library_that_end_a_sentence(langu
         ("hombres / mujeres y a > b", ["hombres / mujeres y a > b"]),
         ("Hola {{ name | upper }} Ana", ["Hola {{ name | upper }} Ana"]),
         ("| Mi casa |", ["| ", "Mi casa ", "|"]),
+        ("| Mi casa   |   Ana  |", ["| ", "Mi casa   ", "|   ", "Ana  ", "|"]),
         ("El perro\tEl gato", ["El perro\t", "El gato"]),
         ("Leer más »", ["Leer más ", "»"]),
         ("« Volver", ["« ", "Volver"]),
