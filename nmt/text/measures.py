@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from nmt.text.spans import Span, find_overlapping, make_overlap_test
+from nmt.text.spans import FILLED_RANGE, RANGE, Span, find_overlapping, make_overlap_test
 
 # Also a range, a time or a fraction.
 _NUMBER = re.compile(r"[+−~±-]?[\d½¼¾](?:[\d.,:/½¼¾]|\s?[-–—]\s?(?=\d))*")
@@ -20,7 +20,10 @@ _ANGLE = re.compile("\\d+[°º] ?\\d+['′’].*")
 _CODE = re.compile(r"[A-Z0-9]+\d")
 _PRIME = re.compile(r"['′](?![\w'])")
 _OPENING_QUOTE = re.compile(r"(?<!\w)'\w")
-_RANGE = re.compile(r"\s[—–x×+=÷±-]\s")  # between numbers, also of a formula
+_RANGE = re.compile(RANGE)
+_FILLED_RANGE = re.compile(FILLED_RANGE)
+# What programs fill, but for tags such as {{#if}}.
+_PLACEHOLDER = re.compile(r"(?!\{\{[#/^]|\{%|\{\$)(?:[$%#@]?\{|%|\$[A-Za-z_]|:[a-z])")
 _MEASURE = re.compile(r"[\d.,]+\s?(?:[kcm]?m|[km]?g|[cdhm]?l|cc|km/h)")
 # Of a formula: a function, a variable, a number; x², f(x), P(A ∪ B), 10. Not the first word of
 # "1 = a lot" and "1 = d'accord".
@@ -74,12 +77,17 @@ def add_units(
 
 
 def join_ranges(text: str, spans: Iterable[Span]) -> list[Span]:
-    """Return the spans; numbers with only a dash or a sign between them, as 9 – 12, are one."""
+    """Return the spans; numbers with only a dash or a sign between them, as 9 – 12, are one.
+
+    So are placeholders, as {from}–{to}, {width}x{height} and 1-{total}.
+    """
     joined: list[Span] = []
     for begin, end in spans:
         last = joined[-1] if joined else (0, 0)
-        numbers = text[slice(*last)], text[begin:end]
-        if _RANGE.fullmatch(text, last[1], begin) and all(map(_has_digit, numbers)):
+        sides = text[slice(*last)], text[begin:end]
+        others = [side for side in sides if not _PLACEHOLDER.match(side)]
+        joint = _RANGE if len(others) == len(sides) else _FILLED_RANGE
+        if joint.fullmatch(text, last[1], begin) and all(map(_has_digit, others)):
             begin = joined.pop()[0]
         joined.append((begin, end))
     return joined

@@ -31,10 +31,15 @@ _FIRST_WORD = re.compile(r"\s*(\w*)")
 # Begins a tag, an ending or a reference, or is a tag of a document.
 _TAG = re.compile(r"[<(\[\ue000-\uf8ff]|&[a-z#]|\{\{[#/^]|\{%|\{\$(?:START|CLOSE)_")
 _FOLLOWED = re.compile(r" +[.,…)]")  # by a mark, after a space; French has one before others
+RANGE = r"\s[—–x×+=÷±-]\s"  # between numbers, also of a formula
+FILLED_RANGE = rf"(?:[—–x×/:.-]|{RANGE})"  # between placeholders
 # A placeholder without a number or a name, which programs fill by its position: %5.2f, %s, {}.
+_FILLED = (
+    r"(?:%[-+#0']?(?:\*|[0-9]*)(?:\.(?:\*|[0-9]+))?(?:(?:hh?|ll?|[zjtqL])?[A-Za-z]|@)"
+    r"|\{(?:![a-z])?(?::[^{}]*)?\})"
+)
 _POSITIONAL = re.compile(
-    r"%[-+#0']?(?:\*|[0-9]*)(?:\.(?:\*|[0-9]+))?(?:(?:hh?|ll?|[zjtqL])?[A-Za-z]|@)"
-    r"|\{(?:![a-z])?(?::[^{}]*)?\}"
+    rf"(?:[0-9]+{FILLED_RANGE})?{_FILLED}(?:{FILLED_RANGE}(?:{_FILLED}|[0-9]+))*"
 )
 
 _DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"

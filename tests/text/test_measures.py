@@ -85,6 +85,23 @@ def test_numbers_of_a_range_or_a_formula_are_one(text: str, kept: list[str]) -> 
     assert [text[begin:end] for begin, end in join_ranges(text, find_spans(text))] == kept
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("{{from}}–{{to}} de {{total}}", ["{{from}}–{{to}}", "{{total}}"]),
+        ("%1$d-%2$d de %3$d", ["%1$d-%2$d", "%3$d"]),
+        ("{a} – {b}, {width}x{height}", ["{a} – {b}", "{width}x{height}"]),
+        ("1-{n}, :min-:max, $A/$B", ["1-{n}", ":min-:max", "$A/$B"]),
+        ("{{hour}}:{{minute}} - {{end}}", ["{{hour}}:{{minute}} - {{end}}"]),
+        ("{{#if x}}-{{y}}, {% a %}-{b}", ["{{#if x}}", "{{y}}", "{% a %}", "{b}"]),
+        ("{a}, {b} y {c}: {d}. {e}", ["{a}", "{b}", "{c}", "{d}", "{e}"]),
+        ("<b>-{a}, a_b-{c}", ["<b>", "{a}", "a_b", "{c}"]),
+    ],
+)
+def test_placeholders_of_a_range_are_one(text: str, kept: list[str]) -> None:
+    assert [text[begin:end] for begin, end in join_ranges(text, find_spans(text))] == kept
+
+
 @pytest.mark.parametrize("part", ["5' ", "5 + ", "1.- ", "8-M ", "tengo 5 casas "])
 def test_the_time_is_linear(part: str) -> None:
     """Twice the text takes twice the time; were it four times, this would take long."""

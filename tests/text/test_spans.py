@@ -331,6 +331,9 @@ def test_lost_slots_at_the_same_place_keep_their_order() -> None:
         ("%1 %2", f"{B} {A}", f"{B} {A}"),
         ("%d 5 %s", f"{C} {A} {B}", f"{A} {C} {B}"),  # others stay
         ("%d %s %f", f"{C} {A}", f"{A} {C}"),
+        ("%d-%d %s", f"{B} {A}", f"{A} {B}"),
+        ("0-%d {}x{}–5", f"{B} {A}", f"{A} {B}"),
+        ("%d-x %s", f"{B} {A}", f"{B} {A}"),
     ],
 )
 def test_placeholders_that_are_filled_by_position_keep_their_order(
