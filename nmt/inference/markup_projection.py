@@ -25,6 +25,7 @@ from nmt.text.spans import Span, find_spans, make_overlap_test
 from nmt.text.tags import Insertions, TaggedText
 from nmt.text.words import find_words
 
+_TAG = re.compile(r"<(?![^<>\s]+(?:@|://))")  # not the address of <ana@example.com>
 _TWO_ELLIPSES = re.compile(r"(?:\.{3}|…)\s+(?:\.{3}|…)$")
 
 
@@ -52,7 +53,7 @@ def project_marks(source: MarkedText, text: str, words: Sequence[Word]) -> Marke
         words = [*marks, *words]
     kept = {source.text[mark.begin] for mark in source.marks if mark.is_kept}
     spans = find_spans(text) if "<" in text else ()
-    is_tag = make_overlap_test([span for span in spans if text[span[0]] == "<"])
+    is_tag = make_overlap_test([span for span in spans if _TAG.match(text, span[0])])
     words = [
         word
         for word in words

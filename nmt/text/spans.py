@@ -68,6 +68,8 @@ _DOMAIN = (
     rf"(?:(?:{_LABEL}\.){{1,4}}(?:{_DOMAINS})"
     rf"|(?:{_LABEL}\.){{0,3}}[A-Za-z0-9]+(?:-*[A-Za-z0-9]){{1,9}}\.(?:{_COUNTRIES}))\b"
 )
+_WEB = f"(?:https?|ftp|HTTPS?)://{_PART}"
+_EMAIL = rf"(?:[{_LATIN}0-9]+[.+-]){{0,4}}[{_LATIN}0-9]+@(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,9}}\b"
 # Of a measure. No single letter alone: \b is ASCII's, so that "5 m" would begin in "5 más".
 _SQUARED = "(?:km|cm|mm|m)(?:[²³]|[23]\\b)"
 _RATE = (
@@ -101,9 +103,8 @@ _EMOJI_SEQUENCE = f"{_EMOJI}{_MODIFIERS}(?:\u200d{_EMOJI}{_MODIFIERS})*"
 PATTERNS = {
     "code": "```[^`\n]+```|`[^`\n]+`"
     "|<(?:code|kbd|output|samp|var)(?: [^<>]*)?>[^<>]*</(?:code|kbd|output|samp|var)>",
-    "e-mail": rf"(?:[{_LATIN}0-9]+[.+-]){{0,4}}[{_LATIN}0-9]+@"
-    rf"(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,9}}\b",
-    "url": rf"(?:https?|ftp|HTTPS?)://{_PART}|www\.{_PART}"
+    "e-mail": f"{_EMAIL}|<{_EMAIL}>|&lt;{_EMAIL}&gt;",
+    "url": rf"{_WEB}|www\.{_PART}|<{_WEB}>|&lt;{_WEB}&gt;"
     rf"|(?:{_DOMAIN}|localhost)(?::[0-9]{{2,5}}\b)?(?:[/?#]{_PART}|/)?",
     "placeholder": r"\{\{[^{}]+\}\}|\{%[^{}]+%\}"
     r"|\{ *[A-Za-z0-9_]+ *, *"

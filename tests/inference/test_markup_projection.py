@@ -255,6 +255,16 @@ def test_no_tag_comes_into_another_one() -> None:
     assert tagged.text == "<p><b>one</b></p>"
 
 
+def test_brackets_stay_around_an_address() -> None:
+    source, text = MarkedText("Ana <a@b.org> x", (Mark(4, 13),)), "x Ana <a@b.org>"
+    sources = [(14, 15), (0, 3), *[(4, 13)] * 5]
+    words = [
+        Word(*span, None, (span_of_source,))
+        for span, span_of_source in zip(find_words(text), sources, strict=True)
+    ]
+    assert project_marks(source, text, words).marks == (Mark(6, 15),)
+
+
 def test_tags_whose_words_are_not_known_are_lost_unless_they_are_around_the_text() -> None:
     translation = Translation("uno dos", 0.0, 0.0, ())
     tagged, _ = project_tags(read_tags("one <b>two</b>"), translation)
