@@ -16,7 +16,7 @@ from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
 from nmt.text.measures import add_units, cut_words, join_formulas, join_ranges
-from nmt.text.names import find_rare_acronyms, is_word_of
+from nmt.text.names import find_letters, find_rare_acronyms, is_word_of
 from nmt.text.options import find_options
 from nmt.text.scripts import (
     has_capital_nouns,
@@ -255,6 +255,8 @@ class SentenceReader:
         spans = sorted([*spans, *find_options(text, spans, is_read)])
         numbers = join_ranges(text, add_units(text, spans, is_read))
         kept = [*join_formulas(text, numbers, is_read), *dates]
+        is_kept = make_overlap_test(kept)
+        kept += (each for each in find_letters(text) if not (is_kept(*each) or is_term(*each)))
         remarks = self._find_remarks(text)
         is_inside = make_overlap_test(remarks)
         return sorted([*remarks, *(span for span in kept if not is_inside(*span))])

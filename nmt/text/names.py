@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +47,14 @@ _LONGEST_ACRONYM = 4  # letters, between hyphens
 _MIN_KNOWN = 3  # occurrences from which on an acronym that is a text is read
 # By themselves, or before a colon or a dot.
 _ACRONYMS = re.compile(r"([A-Z]{2,4}(?:(?:, |/)[A-Z]{2,5})*|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?[:.]?")
+# Letters and sizes with commas or slashes between them, and the one after "and" or "or". What
+# follows tells "vitamin A, I think".
+_LETTER = "(?:[A-Z]|X{1,4}[SL])"
+_JOINT = " (?:y|e|o|u|ni|and|or|et|ou|und|oder) "
+_LETTERS = re.compile(
+    rf"(?<![\w.'’&/@-])(?<![A-Z], )(?P<list>{_LETTER}(?:(?:, |/){_LETTER})+)"
+    rf"(?:,?{_JOINT}(?P<last>{_LETTER})(?![\w'’])|(?=[.,;:!?)\]]*(?:\s?$|(?<!\w)\s)))"
+)
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
 
@@ -137,6 +145,17 @@ def find_rare_acronyms(text: str, counts: Mapping[str, int]) -> tuple[int, int] 
     parts = re.split("/|, ", match[1].lower())
     is_known = any(counts.get(part, 0) >= _MIN_KNOWN for part in parts)
     return None if is_known else match.span(1)
+
+
+def find_letters(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the characters of the letters and sizes that a text lists: of "A, B y C", A, B and C.
+
+    Those with only a comma or a slash between them are one.
+    """
+    for match in _LETTERS.finditer(text):
+        yield match.span("list")
+        if match["last"]:
+            yield match.span("last")
 
 
 @cache

@@ -411,6 +411,31 @@ def test_unknown_acronyms_by_themselves_are_copied(slotted: Tokenizer) -> None:
     assert not segmenter.with_glossary(terms).segment("PDF").segments[0].is_copied
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("S, M, L, XL", ["S, M, L, XL"]),
+        ("Elija A, B, C o D.", ["A, B, C", "D"]),
+        ("TALLAS: S, M, L", ["S, M, L"]),
+        ("Grupos A, B y C ganan", ["A, B", "C"]),
+        ("Talla S/M", ["S/M"]),
+        ("(vitaminas A, C)", ["A, C"]),
+        ("BIEN Y, A VECES, MAL", []),
+        ("A, B-C, D.E, F's", []),
+    ],
+)
+def test_letters_of_a_list_are_copied(slotted: Tokenizer, text: str, kept: list[str]) -> None:
+    segments = Segmenter(slotted, 63, language="es").segment(text).segments
+    assert [span for segment in segments for span in segment.spans] == kept
+
+
+def test_a_letter_that_is_a_term_is_translated(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, language="es")
+    terms = Glossary([Term("B", "bee")], ("es", "en"))
+    assert segmenter.segment("Los A, B y C").segments[0].spans == ("A, B", "C")
+    assert segmenter.with_glossary(terms).segment("Los A, B y C").segments[0].spans == ("C",)
+
+
 def test_numbers_of_a_term_are_kept_if_its_target_has_them(slotted: Tokenizer) -> None:
     pairs = [("punto 5", "section 5"), ("no 10", "W"), ("hace 3", "3 or 4"), ("frío 2", "F 2")]
     terms = Glossary([Term(*pair) for pair in pairs], ("es", "en"))
