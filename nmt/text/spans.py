@@ -89,6 +89,7 @@ _NAMED = (
 )
 _STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
 _NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder
+_DAY, _YEAR = "(?:dd?|gg?|jj?|tt?)", "(?:a{4}|aa|j{4}|jj|y{4}|yy)"  # of dd/mm/aaaa
 
 _EMOJI = (
     "[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u2190-\u21ff\u2300-\u23ff\u203c\u2049\u3030"
@@ -130,6 +131,8 @@ PATTERNS = {
     rf"|(?:(?:~|\.\.?)/|/{_NAME}/){_NAME}(?:/{_NAME})*/?",
     "escape": r"\\(?:[nrt]\b|u[0-9A-Fa-f]{4}|['\"])",  # that a program will read
     "option": "-[A-Za-z], --[a-z][a-z-]*(?:=[A-Za-z_]+)?|--[a-z][a-z-]*=[A-Za-z_]+",
+    "date format": rf"{_DAY}[/.-][mM]{{1,2}}[/.-]{_YEAR}\b|{_YEAR}[/.-][mM]{{1,2}}[/.-]{_DAY}\b"
+    rf"|[mM]{{1,2}}[/.-](?:{_DAY}[/.-])?{_YEAR}\b|[hH]{{2}}:mm(?::ss)?\b",
     "identifier": r"__[A-Z][A-Z0-9_]*__|[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"
     r"|[A-Za-z][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*){0,4}\(\)"
     r"|[A-Za-z][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)+",
@@ -174,6 +177,7 @@ MONTH = (
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u20e3\u2190-\u2bff"
     rf"\ue000-\uf8ff\U0001f000-\U0001faff]"
+    rf"|[adgjty]-[mM]|[mM]-[adgjty]"
     rf"|[{_LATIN}0-9]\.[A-Za-z0-9]|www\.|localhost|\([A-Za-z]{{0,4}}\)|[=~*-]{{3}}|--[a-z]|\*\|"
 )
 
