@@ -84,7 +84,10 @@ _LANGUAGES = {
         short_months="ene feb mar abr may jun jul ago sept|sep|set oct nov dic",
         weekdays="lunes martes miércoles jueves viernes sábado domingo",
         short_weekdays="lun mar mi[eé] jue vie s[aá]b dom",
-        read=(r"DAYS(?:\.?º)?\sde\sMONTH(?:\sdel?\sYEAR)?", r"MONTH\s(?:del?\s)?YEAR"),
+        read=(
+            r"DAYS(?:\.?º|(?:e?r)?o\.?)?\sde\sMONTH(?:\sdel?\sYEAR)?",
+            r"MONTH\s(?:del?\s)?YEAR",
+        ),
         written="{day} de {month}",
         with_year="{day} de {month} de {year}",
         without_day="{month} de {year}",

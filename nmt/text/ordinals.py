@@ -32,7 +32,8 @@ def _write_english(number: int) -> str:
 _LANGUAGES = {
     "en": _Language(rf"{_NUMBER}(?:st|nd|rd|th)", _write_english),
     "es": _Language(
-        rf"(?:{_ROMANCE}|{_NUMBER}(?:\.?er|[rdtmvn][oa]))",
+        # Also with a dot: 3er. piso; that of a sentence stays.
+        rf"(?:{_ROMANCE}|{_NUMBER}\.?(?:er[oa]?|[rdtmvn][oa])(?:\.(?=\s(?-i:[a-zñ])))?)",
         "{}.º".format,
         "el|del|al",
         "año|aniversario|capítulo|ciclo|curso|día|lugar|nivel|piso|premio|puesto|semestre|trimestre",
@@ -79,7 +80,7 @@ class OrdinalWriter:
             before: the sentence before it, in which it is an ordinal.
             after: the sentence after it.
         """
-        match = self._pattern.fullmatch(text) if self._pattern else None
+        match = self._pattern.fullmatch(text.removesuffix(".")) if self._pattern else None
         if match is None and (self._before.search(before) or self._after.match(after)):
             match = _DOTLESS.fullmatch(text)
         if match is None or self._target is None:

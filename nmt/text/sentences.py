@@ -42,14 +42,14 @@ _DASH_BETWEEN = re.compile(r"(?<=\S)\s+([—–-]\s+)(?=\S)")
 _ENDS_CLAUSE = re.compile(rf"[.!?…:;,{OTHER_STOPS}][{CLOSING}]*(?:\s|$)")
 # What ends the piece before a cut: its last word and a dot.
 _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
-_INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
+_INITIALS = re.compile(  # a. m., EE. UU., 3er.
+    r"(?:(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}|\d(?:er|[rdtmvn][oa])\.)\s*$"
+)
 _QUOTED = re.compile(f"[.!?…。！？][{CLOSING}]+\\s*$")
 _ELLIPSIS = re.compile(r"(?:\.\.|…)\s*$")
 _SPEECH_END = re.compile(r"(?:[!?…]|\.\.)\s*$")
 _DASH = re.compile(r"[—–―-]\s*")
-_ORDINAL = re.compile(
-    r"\b(?:der|die|das|den|dem|des|im|vom|zum|zur)\s+\d{1,2}\.\s*$", re.IGNORECASE
-)
+_ORDINAL = re.compile(r"(?i)\b(?:der|die|das|de[mns]|im|vom|zu[mr])\s+\d{1,2}\.\s*$")
 # What begins the piece after a cut: marks that never begin a sentence.
 _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d")
 _YEAR = re.compile(r"(?:del?\s)?[12]\d{3}\b")
