@@ -57,8 +57,9 @@ _CHANGED = re.compile(
     r"|(?P<first>[¿¡]{2,})"
     r"|(?P<gap>(?<=[¿¡]) +(?=\S)|(?<=[^\s¿¡]) +(?=[.,;:!?…]+(?:\s|$)))"
     r"|(?P<apostrophe>(?<=\w)[’‘](?=\w))"
-    # A missing space, as in "No,gracias".
-    r"|(?P<glued>(?<=[^\W\d_]{2})[,;!?](?=[^\W\d_]{2}))"
+    # A missing space, as in "No,gracias", or one on the wrong side: "No ,gracias".
+    r"|(?P<glued>(?<=[^\W\d_]{2})[,;!?](?=[^\W\d_]{2})"
+    rf"|(?<=[^\s¿¡]) +[,;!?](?=[^\W\d_]|{ANY_SLOT}))"
     rf"|(?P<sign>[{_SIGNS}])"
     rf"|(?P<letter>\w)(?P<marks>[{_MARKS}]+)"
     # After a slot, a word would have other pieces than after a space.
@@ -235,6 +236,7 @@ class Normalizer:
         if match["glued"]:
             sides = text[match.start() - 1], text[match.end()]
             mark = self._substitutes.get(sign, sign)
+            mark = f" {mark}" if self._has_gaps and match[0] != sign else mark
             return mark if any(map(is_unspaced_letter, sides)) else f"{mark} "
         if match["gap"]:
             return match[0] if self._has_gaps else ""

@@ -146,6 +146,8 @@ LEARNED = {"…": 2000, ":": 2000, "—": 2000}
         ("No -dijo Ana-. Sé.", "No, dijo Ana. Sé.", "No -dijo Ana-. Sé."),
         ("¿No?... —dijo ella.", "¿No? dijo ella.", "¿No?... -dijo ella."),
         ("No es O-. No", "No es O-. No", "No es O-. No"),
+        ("No ,bueno  !sé ;y no", "No, bueno! sé, y no", "No, bueno! sé, y no"),
+        (f"No ,{A} ,5", f"No, {A} ,5", f"No, {A} ,5"),
         ("No,bueno!sé;no", "No, bueno! sé, no", "No, bueno! sé, no"),
         ("a,b 3,4", "a,b 3,4", "a,b 3,4"),
         ("Bueno... ...no sé", "Bueno, no sé", "Bueno... ...no sé"),
@@ -186,6 +188,7 @@ def test_greetings_stay_where_words_are_not_known(tokenizer: Tokenizer) -> None:
 def test_french_has_spaces_before_marks(tokenizer: Tokenizer) -> None:
     text = "Bueno ! No : no sé ?"
     assert Normalizer(tokenizer, "fr-CA", SourceWords(COMMON)).normalize(text).text == text
+    assert Normalizer(tokenizer, "fr").normalize("Bueno !no").text == "Bueno ! no"
     assert Normalizer(tokenizer, "und").normalize(text).text == "Bueno! No: no sé?"
 
 
