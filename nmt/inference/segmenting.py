@@ -244,7 +244,9 @@ class Segmenter:
             before, _, after = piece.partition(content)
             if self.unit == "sentence":
                 begins_line = not sentences or any(end in space for end in LINE_ENDS)
-                opening, inside, closing = split_marks(content, begins_line=begins_line)
+                opening, inside, closing = split_marks(
+                    content, begins_line=begins_line, is_word=self._normalizer.is_word
+                )
                 before, after = before + opening, closing + after
                 cleaned = cleaned if inside == content else clean_input(inside)
             read = self._reader.read(cleaned)
@@ -309,8 +311,7 @@ class Segmenter:
             )
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
-        is_ordinary = read.case is LetterCase.ORDINARY
-        find = partial(self._reader.find_spans, keeps_terms=not is_ordinary)
+        find = partial(self._reader.find_spans, keeps_terms=read.case is not LetterCase.ORDINARY)
         parts = self._parts(text, given, self.max_tokens - len(tag), find)
         segments = [
             Segment(
@@ -385,8 +386,7 @@ class Segmenter:
 
     def _fits(self, text: str, room: int, find: _FindSpans) -> bool:
         """Whether a part of a text has few enough tokens and kept spans."""
-        text = text.strip()
-        spans = find(text)
+        spans = find(text := text.strip())
         lacks_slots = len(spans) > len(self._slots) > 0
         return not lacks_slots and len(self._encode(text, spans)) <= room
 

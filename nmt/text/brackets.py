@@ -42,13 +42,19 @@ _TAGS = r"(?:</?\w[^<>]*>)*"  # around the mark of an item
 _LIST_MARKER = re.compile(
     rf"{_TAGS}(?:[-*•·–—▪▫■□●○◦►▶▸‣⁃]|[IVX]{{2,4}}[.)]|[IVX]\)|[ivx]{{2,4}}\)){_TAGS}\s+(?=\S)"
     # Not an initial, nor a letter of an abbreviation, which no capital follows.
-    rf"|{_TAGS}(?:[a-z]|[ivx]{{2,4}})\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}])"
+    rf"|{_TAGS}[a-z]\.{_TAGS}\s+(?=[¿¡]?[{CAPITALS}])|{_TAGS}[ivx]{{2,4}}\.{_TAGS}\s+(?=\S)"
+    # With the numbers of parts: 1.a), A.1.
+    rf"|{_TAGS}(?:[0-9]{{1,2}}\.[A-Za-z]|[A-Za-z]\.[0-9]{{1,2}})[.)]{_TAGS}\s+(?=\S)"
     # Of a heading in capitals, where an initial is copied, too, or of an interview: P. ¿Por qué?
     rf"|{_TAGS}[A-Z]\.{_TAGS}\s+(?=[{CAPITALS}]{{3}}|[¿¡])"
     # The bullet of a list in a PDF may touch its text.
     rf"|[•‣⁃](?=[¿¡«“\"(]*[^\W_])"
     # A dash before a single consonant is that of an option: -v.
     r"|[-–—](?![A-Za-z], --|[b-df-hj-np-tv-xz]\s)(?=[¿¡«“\"(]*[^\W\d_])"
+)
+# ... of a heading, unless the word is a family name: A. Machado, I. Newton ...
+_HEADING_MARKER = re.compile(
+    rf"{_TAGS}[A-IVX]\.{_TAGS}\s+(?=[¿¡«“\"(]*(?P<word>[{CAPITALS}][^\W\d_]+))"
 )
 # ... and of any sentence.
 _ANY_MARKER = re.compile(
@@ -65,7 +71,9 @@ _ENCLOSED = re.compile(
 )
 
 
-def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
+def split_marks(
+    sentence: str, *, begins_line: bool, is_word: Callable[[str], bool] = lambda word: False
+) -> tuple[str, str, str]:
     """Return the marks before a sentence, the sentence, and the marks after it.
 
     A final mark after the closing one moves into a sentence without a final mark: «Sí». → Sí.
@@ -73,8 +81,13 @@ def split_marks(sentence: str, *, begins_line: bool) -> tuple[str, str, str]:
     Args:
         sentence: the sentence.
         begins_line: whether it begins a line, so that it may be an item of a list.
+        is_word: whether a word is known to be no name, so that no initial is before it.
     """
-    marker = _ANY_MARKER.match(sentence) or (_LIST_MARKER.match(sentence) if begins_line else None)
+    marker = _ANY_MARKER.match(sentence)
+    if begins_line and marker is None:
+        marker = _LIST_MARKER.match(sentence)
+        heading = _HEADING_MARKER.match(sentence)
+        marker = marker or (heading if heading and is_word(heading["word"]) else None)
     before = marker[0] if marker and clean_text(sentence[marker.end() :]) else ""
     sentence = sentence[len(before) :]
     match = _ENCLOSED.fullmatch(sentence)

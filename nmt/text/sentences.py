@@ -68,7 +68,8 @@ _OPENING = re.compile(rf"[.!?…][{CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = ("etc", "ecc", "usw", "UU")
 # An answer, and no abbreviation of a number.
 _NO = re.compile(r"(?:^|[.!?…]\s+|[—–-]\s*)[¿¡]?No\.\s+(?![IVXLC]+\b)(?=[¿¡«“\"(]*[A-ZÀ-ÖØ-Þ])")
-_ITEM = re.compile(r"(?:[IVX]{1,4}|[ivx]{2,4}|[A-Za-z]|P\.\s?[DS])\.\s+")  # of a list, or P.S.
+# Of a list, or P.S.
+_ITEM = re.compile(r"(?:[IVX]{1,4}|[ivx]{2,4}|(?:\d\d?\.)?[A-Za-z](?:\.\d\d?)?|P\.\s?[DS])\.\s+")
 _WORD = re.compile(r"[^\W\d_]+")
 _QUOTES = "\"'“«‘„("
 _AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")

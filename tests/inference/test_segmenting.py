@@ -597,6 +597,11 @@ def test_an_initial_is_no_mark_of_an_item(slotted: Tokenizer) -> None:
     assert segmenter.segment("iv) Hugo escribió mucho.").spaces == ["iv) ", ""]
     assert segmenter.segment("b. Hugo escribió mucho.").spaces == ["b. ", ""]
     assert segmenter.segment("a. m. no.").spaces == ["", ""]
+    words = SourceWords({"introducción": 3, "machado": 2, "hugo": 3})
+    segmenter = Segmenter(slotted, 63, language="es", words=words)
+    assert segmenter.segment("V. Introducción").spaces == ["V. ", ""]
+    assert segmenter.segment("V. Machado").spaces == ["", ""]
+    assert segmenter.segment("V. Hugo").spaces == ["", ""]
 
 
 def test_what_follows_a_label_is_a_segment_whose_context_is_the_sentence_before(

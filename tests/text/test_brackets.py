@@ -57,6 +57,25 @@ def test_roman_items_and_headings_begin_a_line() -> None:
         assert split_marks(mark + text, begins_line=False) == ("", mark + text, "")
 
 
+@pytest.mark.parametrize("mark", ["I. ", "V. ", "<b>B.</b> "])
+def test_the_word_after_a_capital_tells_a_heading_from_an_initial(mark: str) -> None:
+    def is_word(word: str) -> bool:
+        return word in ("Introducción", "El", "también", "Mayor")
+
+    for text in ("Introducción", "El comprador paga.", "«Introducción» y más"):
+        assert split_marks(mark + text, begins_line=True, is_word=is_word)[0] == mark
+        assert split_marks(mark + text, begins_line=False, is_word=is_word)[0] == ""
+        assert split_marks(mark + text, begins_line=True)[0] == ""
+    for sentence in (mark + "Newton", mark + "también", "C. mayor", "P. Mayor"):
+        assert split_marks(sentence, begins_line=True, is_word=is_word)[0] == ""
+
+
+@pytest.mark.parametrize("mark", ["ii. ", "1.a) ", "a.1. ", "B.2. ", "<b>12.c.</b> "])
+def test_marks_of_items_in_small_letters_or_with_numbers(mark: str) -> None:
+    assert split_marks(f"{mark}dos", begins_line=True) == (mark, "dos", "")
+    assert split_marks(f"{mark}dos", begins_line=False)[0] == ""
+
+
 def test_a_bullet_may_touch_the_text_that_it_begins() -> None:
     assert split_marks("•Leche", begins_line=True) == ("•", "Leche", "")
     for sentence, begins_line in (("•Leche", False), ("•••", True)):

@@ -34,6 +34,8 @@ SPANISH = [
     "Mide aprox. 3 m. de alto. |Véase la pág. 5 y el art. 7.",
     "Son las 3 a. m. del lunes. |Son las 3 p.m. del martes. |Sí.",
     "Son las 3 p. m. |Vamos.",
+    "a.1. Introducción. |Fin.",
+    "1.a. Introducción. |Fin.",
     "Es el 3er. piso. |Es la 2da. vez. |Quedó 3ro. |Se fue.",
     "Fruta, p. ej. manzanas. |P. ej. estas.",
     "Los EE. UU. son grandes. |El EE.UU. de hoy.",
