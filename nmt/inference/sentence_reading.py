@@ -16,7 +16,7 @@ from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.dates import NO_DATES, DateWriter
 from nmt.text.marked import splice
 from nmt.text.measures import add_units, cut_words, join_formulas, join_ranges
-from nmt.text.names import find_letters, find_rare_acronyms, is_word_of
+from nmt.text.names import find_letters, find_rare_acronyms, find_rare_initials, is_word_of
 from nmt.text.options import find_options
 from nmt.text.scripts import (
     has_capital_nouns,
@@ -255,8 +255,12 @@ class SentenceReader:
         spans = sorted([*spans, *find_options(text, spans, is_read)])
         numbers = join_ranges(text, add_units(text, spans, is_read))
         kept = [*join_formulas(text, numbers, is_read), *dates]
+        letters = [each for each in find_letters(text) if not is_term(*each)]
+        if self._words is not None:
+            rare = find_rare_initials(text, self._words.counts)
+            letters += (each for each in rare if not is_read(*each))
         is_kept = make_overlap_test(kept)
-        kept += (each for each in find_letters(text) if not (is_kept(*each) or is_term(*each)))
+        kept += (each for each in letters if not is_kept(*each))
         remarks = self._find_remarks(text)
         is_inside = make_overlap_test(remarks)
         return sorted([*remarks, *(span for span in kept if not is_inside(*span))])

@@ -55,6 +55,8 @@ _LETTERS = re.compile(
     rf"(?<![\w.'’&/@-])(?<![A-Z], )(?P<list>{_LETTER}(?:(?:, |/){_LETTER})+)"
     rf"(?:,?{_JOINT}(?P<last>{_LETTER})(?![\w'’])|(?=[.,;:!?)\]]*(?:\s?$|(?<!\w)\s)))"
 )
+# Initials of a plural, as of EE. UU.; the dot that ends a text stays.
+_DOUBLED = re.compile(r"(?<![\w.])(?:([A-Z])\1\. ?){1,3}([A-Z])\2(?!\w)(?:\.(?!\s*$))?")
 _LAUGHTER = re.compile("(?:[hj][aeiou]){2,}[hj]?|(?:[хг][аеио]){2,}[хг]?|k{4,}|(?:rs){2,}")
 
 
@@ -145,6 +147,19 @@ def find_rare_acronyms(text: str, counts: Mapping[str, int]) -> tuple[int, int] 
     parts = re.split("/|, ", match[1].lower())
     is_known = any(counts.get(part, 0) >= _MIN_KNOWN for part in parts)
     return None if is_known else match.span(1)
+
+
+def find_rare_initials(text: str, counts: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """Yield the characters of doubled initials that are rare in training, such as EE. UU.
+
+    Args:
+        text: the text.
+        counts: see `find_rare_acronyms`.
+    """
+    for match in _DOUBLED.finditer(text):
+        parts = re.findall("[A-Z]+", match[0])
+        if not any(counts.get(part.lower(), 0) >= _MIN_KNOWN for part in parts):
+            yield match.span()
 
 
 def find_letters(text: str) -> Iterator[tuple[int, int]]:

@@ -429,6 +429,23 @@ def test_letters_of_a_list_are_copied(slotted: Tokenizer, text: str, kept: list[
     assert [span for segment in segments for span in segment.spans] == kept
 
 
+def test_doubled_initials_that_training_hardly_has_are_kept(slotted: Tokenizer) -> None:
+    segmenter = Segmenter(slotted, 63, language="es", words=SourceWords({"de": 50, "uu": 2}))
+    for text, spans in (
+        ("EE. UU. Y CANADÁ", ("EE. UU.",)),
+        ("EE.UU.", ("EE.UU",)),
+        ("de EE. UU.", ("EE. UU",)),
+        ("de EE. UA.", ("EE", "UA")),
+    ):
+        assert segmenter.segment(text).segments[0].spans == spans
+    for words in ({"ee": 50, "uu": 50}, {"estados": 50, "unidos": 50}):
+        known = Segmenter(slotted, 63, language="es", words=SourceWords(words))
+        assert known.segment("de EE. UU. y").segments[0].spans == ()
+    terms = Glossary([Term("EE. UU.", "US")], ("es", "en"))
+    [segment] = segmenter.with_glossary(terms).segment("de EE. UU. y").segments
+    assert segment.spans == ()
+
+
 def test_a_letter_that_is_a_term_is_translated(slotted: Tokenizer) -> None:
     segmenter = Segmenter(slotted, 63, language="es")
     terms = Glossary([Term("B", "bee")], ("es", "en"))
