@@ -109,16 +109,18 @@ def open_text(
     return reader
 
 
-def check_text(file: BinaryIO, name: str, encoding: str = UTF_8, option: str = OPTION) -> None:
-    """Check that a whole file is in this encoding: see `open_text`.
+def check_text(file: BinaryIO, name: str, encoding: str = UTF_8, option: str = OPTION) -> int:
+    """Check that a whole file is in this encoding, and return its size as UTF-8: see `open_text`.
 
     Raises:
         UserError: it is not.
     """
     recoded = _Recoded(file, name, encoding, option)
     buffer = memoryview(bytearray(4 * _BLOCK))
-    while recoded.readinto(buffer):
-        pass
+    size = 0
+    while count := recoded.readinto(buffer):
+        size += count
+    return size
 
 
 class _Recoded(io.RawIOBase):

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from nmt.data.encodings import UTF_8, open_text
+from nmt.data.encodings import UTF_8, check_text, is_utf_8, open_text
 from nmt.data.lines import split_lines
 from nmt.inference.lines import decode_line, decode_lines, group_arriving, group_lines
 from nmt.text.context import NO_CONTEXT, PreviousSentences, add_contexts
@@ -46,9 +46,18 @@ def translate_file(
     Raises:
         UserError: the file is in another encoding: see `check_encoding`.
     """
-    positions: deque[tuple[int, int]] = deque()  # (lines, bytes) read up to each started chunk
+    positions: deque[tuple[int, int]] = deque()  # (lines, bytes) up to the end of each chunk
+    offset = 0  # bytes of the lines so far, as UTF-8
+
+    def count_bytes(lines: Iterable[bytes]) -> Iterator[bytes]:
+        nonlocal offset
+        for line in lines:
+            offset += len(line)
+            yield line
+
+    total = _measure(path, encoding)
     with path.open("rb") as file, make_progress(is_visible=shows_progress) as progress:
-        lines = split_lines(open_text(file, str(path), encoding))
+        lines = count_bytes(split_lines(open_text(file, str(path), encoding)))
         for _ in add_contexts(map(decode_line, islice(lines, done)), previous):
             pass  # translated already, but `previous` has to see them
         texts = add_contexts(decode_lines(lines, first=done + 1), previous)
@@ -57,21 +66,28 @@ def translate_file(
             count = done
             for chunk in group_lines(texts):
                 count += len(chunk)
-                positions.append((count, file.tell()))
+                positions.append((count, offset))
                 yield chunk
 
         begin = time.monotonic()
-        task = progress.add_task(
-            "", total=path.stat().st_size, completed=file.tell(), count=done, rate="–"
-        )
+        task = progress.add_task("", total=total, completed=offset, count=done, rate="–")
 
         def write_and_advance(result: Result) -> None:
             write(result)
-            count, offset = positions.popleft()
+            count, completed = positions.popleft()
             rate = f"{(count - done) / (time.monotonic() - begin):,.0f}"
-            progress.update(task, completed=offset, count=count, rate=rate)
+            progress.update(task, completed=completed, count=count, rate=rate)
 
         _write_results(stream, chunks(), write_and_advance)
+        progress.update(task, completed=total)  # lines that are cut end before
+
+
+def _measure(path: Path, encoding: str) -> int:
+    """Return the size of a file as UTF-8, in bytes."""
+    if is_utf_8(encoding):
+        return path.stat().st_size
+    with path.open("rb") as file:
+        return check_text(file, str(path), encoding)
 
 
 def make_progress(unit: str = "lines", *, is_visible: bool) -> Progress:

@@ -7,9 +7,12 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
+from nmt.inference import streaming
+from nmt.inference.lines import CHUNK
 from nmt.inference.resuming import count_done
-from nmt.inference.streaming import translate_file, translate_pipe
+from nmt.inference.streaming import make_progress, translate_file, translate_pipe
 from nmt.text.context import PreviousSentences, add_contexts
 
 LINES = ["Ana vino.", "Ella ríe. Luis no.", "", "Tres.", "Cuatro.", "Cinco."]
@@ -59,3 +62,31 @@ def test_lines_that_are_compared_on_resuming_have_their_contexts(
     output.write_text(written, encoding="utf-8")
     done = count_done(output, path, translate, previous=PreviousSentences(1, "es"))
     assert done == (5, len(written.encode()))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+@pytest.mark.parametrize("done", [0, CHUNK])
+def test_a_progress_bar_shows_the_share_of_the_lines_that_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, done: int
+) -> None:
+    """Although the whole file is read ahead."""
+    bars: list[Progress] = []
+
+    def make(*, is_visible: bool) -> Progress:
+        bars.append(make_progress(is_visible=is_visible))
+        return bars[0]
+
+    monkeypatch.setattr(streaming, "make_progress", make)
+    path = tmp_path / "in.txt"
+    path.write_text("Mañana\n" * (4 * CHUNK), encoding=encoding)
+    shares: list[float] = []
+
+    def read_ahead(chunks: Iterable[list[str]]) -> Generator[list[str]]:
+        yield from list(chunks)
+
+    def write(lines: list[str]) -> None:
+        shares.append(bars[0].tasks[0].percentage)
+
+    translate_file(path, done, read_ahead, write, shows_progress=False, encoding=encoding)
+    expected = [0, 25, 50, 75, 100][done // CHUNK :]
+    assert [*shares, bars[0].tasks[0].percentage] == pytest.approx(expected, abs=0.01)
