@@ -29,8 +29,7 @@ _ESCAPE = r"\\n(?!(?:abla|e[qw]|ot|oindent|u)\b|ewcommand|ewline)|\\[rt](?![a-z]
 _SEPARATOR = re.compile(
     rf"(?<=\s)(?:[|·•‣›→»]|{_BOX}|[>/](?=\s+[{CAPITALS}]))\s+(?=\S)"
     rf"|(?<=\S)[^\S\t]*\t\s*(?=\S)|^(?:[|«‹›»]|{_BOX})\s+(?=\S)|(?<=\s)(?:[|·•‣›→»>]|{_BOX})$"
-    rf"|</?(?:{BLOCKS})(?: [^<>]*)?>\s*"
-    rf"|(?<=[.!?…:])<br ?/?>\s*|(?:{_ESCAPE})+\s*"
+    rf"|<(?i:/?(?:{BLOCKS})|br)(?: [^<>]*|/)?>\s*|(?:{_ESCAPE})+\s*"
     r"|\|(?=\{[0-9]+\}|\[[0-9*]+,)"
     # PRIMERA.- El precio; Madrid (EFE) - El rey; not 1.- of an item, EE.UU.-, (UE) - Ana -.
     r"|(?:(?<=[\w)]\.)(?<!^\d\.)(?<!^\d\d\.)(?<!^[a-zA-Z]\.)(?<!\.[A-Z]\.)(?<!UU\.)"
