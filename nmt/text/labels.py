@@ -15,7 +15,7 @@ TIME_STAMP = (
 # Words and a colon, except for times, ratios and what introduces a quotation; a remark in brackets
 # before a sentence, such as a sound in subtitles; a time.
 _LABEL = re.compile(
-    rf"[\s*•●–—-]*(?:{_WORDS_AND_COLON}\s+(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
+    rf"[\s*•●–—-]*(?:{_WORDS_AND_COLON}(?:\s+|(?=__))(?![\"'“”„«»‘—–-]|(?<=\d:\s)\d)(?=\S)"
     rf"|(?P<remark>\((?:(?:[{CAPITALS}]|[^\W\d_]{{2}})[^\W\d_]{{2}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])"
     rf"[^()]{{,60}}\)|\[(?:[^\W\d_]{{3}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])[^\[\]]{{,60}}\])\s+"
     rf"(?=[¿¡«“\"(\[]*[{CAPITALS}])|{TIME_STAMP})"

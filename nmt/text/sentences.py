@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 
-from nmt.text.columns import find_gaps
+from nmt.text.columns import find_fields, find_gaps
 from nmt.text.dates import is_short_month
 from nmt.text.final_marks import OTHER_STOPS, STOPS
 from nmt.text.names import is_name
@@ -190,7 +190,8 @@ def _find_separators(line: str) -> list[Span]:
     if "/" in line and _LABELS.fullmatch(line):
         return [match.span() for match in re.finditer("/", line)]
     matches = (match.span() for match in _SEPARATOR.finditer(line))
-    separators = sorted([*matches, *_find_heading_dash(line), *find_gaps(line)])
+    others = _find_heading_dash(line), find_gaps(line), find_fields(line)
+    separators = sorted(chain(matches, *others))
     if not separators:
         return []
     is_inside = make_kept_test(line)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import pairwise
 
-from nmt.text.columns import find_gaps
+import pytest
+from conftest import cpu_seconds
+
+from nmt.text.columns import find_fields, find_gaps
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,30 @@ from nmt.text.columns import find_gaps
 )
 def test_gaps_between_columns(line: str, gaps: list[tuple[int, int]]) -> None:
     assert find_gaps(line) == gaps
+
+
+@pytest.mark.parametrize(
+    "line",  # "|" marks where a field begins
+    [
+        "Nombre: Ana  |Apellidos: Ruiz López  |Edad: 30",
+        "Fecha: 12/05/2024 |Hora: 10:30 |Lugar: Madrid",
+        "Nombre:__________ |Apellidos:__________ |Fecha: __/__/____",
+        "Total: 3,50 |Fecha de entrega : 5 6\u00a0|Nota:",
+        "Nombre: Ana  apellidos: Ruiz  Hora:10",
+        "Nombre: Ana Hora: 10",
+        "Salió a las 10:30 Madrid: no  hay",
+        "dijo  Ana: no",
+        "",
+    ],
+)
+def test_fields_of_a_form(line: str) -> None:
+    text = line.replace("|", "")
+    ends = [end for _, end in find_fields(text)]
+    pieces = [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])]
+    assert pieces == line.split("|")
+
+
+@pytest.mark.parametrize("unit", ["1:", "_:", ": 1 ", " A", "a: ", "A: 1 ", " ", ": A:  A:", "A "])
+def test_a_long_line_of_fields_takes_time_in_proportion_to_its_length(unit: str) -> None:
+    with cpu_seconds(10):
+        find_fields(": " + unit * 500_000)

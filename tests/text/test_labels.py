@@ -43,6 +43,8 @@ from nmt.text.labels import split_label
         ("Nota: \n", None),
         ("Nota:este", None),
         ("A las 12: 30 salimos", None),
+        ("Edad:____", "Edad:"),
+        ("Edad:_a", None),
         ("Dijo: «No».", None),
         ("Tengo que comprar tres cosas: pan.", None),
         ("x " * 50_000 + ": y", None),
