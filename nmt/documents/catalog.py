@@ -26,6 +26,7 @@ from nmt.text.marked import MarkedText, is_message_format, splice
 from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.spans import find_spans, has_letters_outside
 
+_JSON_EXTENSIONS = (".json", ".arb")
 _MAX_LEVELS = 200  # of nested objects and lists
 _MAX_NODES = 1_000_000  # of a YAML document whose aliases are resolved
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<key>[ \t\r\n]*:)?|[\[{]|[\]}]')
@@ -81,11 +82,12 @@ class _String(NamedTuple):
 
 
 class CatalogDocument(Document):
-    """The texts of a JSON or YAML catalogue, whatever its name says.
+    """The texts of a JSON or YAML catalogue.
 
     Args:
         data: a catalogue.
-        options: the language of its texts, and the one to write into it.
+        options: the language of its texts, and the one to write into it. A file whose name is that
+            of JSON must be JSON.
 
     Raises:
         UserError: it is neither JSON nor YAML, or too deep, or not UTF-8 or UTF-16.
@@ -94,7 +96,7 @@ class CatalogDocument(Document):
     def __init__(self, data: bytes, options: DocumentOptions) -> None:
         self._text, self._encoding = decode(data)
         self._language = options.target_language
-        strings = _find_strings(self._text, options.source_language)
+        strings = _find_strings(self._text, options)
         self._locales = [each for each in strings if each.is_locale]
         self.skipped = sum(is_message_format(each.value) for each in strings)
         self._strings = [
@@ -117,11 +119,11 @@ class CatalogDocument(Document):
         return splice(self._text, sorted(changes)).encode(self._encoding)
 
 
-def _find_strings(text: str, language: str) -> list[_String]:
+def _find_strings(text: str, options: DocumentOptions) -> list[_String]:
     """Return the string values of a document, and the key that names its language.
 
     Raises:
-        UserError: it is neither JSON nor YAML, or too deep.
+        UserError: it is neither JSON nor YAML, or its name says JSON and it is not, or too deep.
     """
     try:
         # Digits are not read: there may be more than Python converts.
@@ -131,8 +133,12 @@ def _find_strings(text: str, language: str) -> list[_String]:
     except json.JSONDecodeError as json_error:
         if text.lstrip("\ufeff \t\r\n")[:2] in ("//", "/*"):
             raise UserError("the catalogue is JSON with comments: remove them") from json_error
+        if options.extension in _JSON_EXTENSIONS:
+            raise UserError(
+                f"the catalogue is not valid JSON ({json_error}): correct it"
+            ) from json_error
         try:
-            return _drop_other_keys(list(_find_yaml_strings(text)), language)
+            return _drop_other_keys(list(_find_yaml_strings(text)), options.source_language)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise UserError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -45,7 +46,7 @@ def read_document(path: Path, name: str, options: DocumentOptions) -> Document:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        return extract(data, name, options)
+        return extract(data, name, replace(options, extension=path.suffix.lower()))
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 

@@ -22,6 +22,7 @@ class DocumentOptions:
     columns: tuple[str, ...] = ()  # of a table: names in its header, or numbers from 1
     # One of Python's text encodings; None: what the document names, or UTF-8.
     encoding: str | None = None
+    extension: str = ""  # of its file name, such as ".json"; empty: unknown
 
 
 class Document(Protocol):

@@ -135,7 +135,10 @@ class Documents:
             HTTPException: see `answer`.
         """
         format_name = _find_format(query)
-        options = DocumentOptions(*self._languages, *_read_options(query, format_name))
+        extension = PurePath(query.name).suffix.lower()
+        options = DocumentOptions(
+            *self._languages, *_read_options(query, format_name), extension=extension
+        )
         if self._service.is_stopping:
             raise unavailable(STOPPING)
         if request.headers.get("Content-Type", "").lower().startswith("multipart/"):

@@ -392,6 +392,16 @@ def test_damaged_and_hostile_catalogues_are_refused(text: str, message: str) -> 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ['{"a": "Hola",}', "a: Hola\n", "{'a': 'Hola'}", ""])
+def test_a_file_that_is_called_json_is_json(text: str) -> None:
+    """Contents without a name, or with that of YAML, may be YAML."""
+    for extension in (".json", ".arb"):
+        with pytest.raises(UserError, match=r"is not valid JSON \(.*line 1 column .*: correct it"):
+            extract(text.encode(), "catalog", DocumentOptions(extension=extension))
+    for extension in ("", ".yaml"):
+        extract(text.encode(), "catalog", DocumentOptions(extension=extension))
+
+
 def test_nothing_is_executed() -> None:
     [segment] = read("a: !!python/object/apply:os.getcwd []\nb: Hola\n").segments
     assert segment.text == "Hola"

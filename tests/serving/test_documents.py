@@ -199,6 +199,7 @@ LAUGHS = (
         ("name=a.docx", zip_bomb(), 400, "unpacks to more than 200 times its size"),
         ("name=a.docx", b"no archive", 400, "damaged DOCX or ODT archive"),
         ("name=a.json", b"[" * 100_000, 400, "more than 200 nested levels"),
+        ("name=a.JSON", b'{"a": "b",}', 400, "the catalogue is not valid JSON ("),
         ("name=a.srt", b"no cues", 400, "cue"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
