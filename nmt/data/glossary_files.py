@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nmt.data.columns import find_sides
@@ -22,7 +23,8 @@ def read_glossary(path: Path, languages: tuple[str, str]) -> Glossary:
     target is not translated. Empty lines, and lines that begin with ``#``, are skipped.
 
     Raises:
-        UserError: the file is unreadable, not UTF-8, or has a term without words, or no term.
+        UserError: the file is unreadable, not UTF-8, or has a term without words, or no term, or
+            its lines have commas in place of tabs.
     """
     terms: list[Term] = []
     columns: tuple[int, int] | None = None
@@ -57,6 +59,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     if path.suffix.lower() != CSV:
+        _check_tabs(path, lines)
         yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
         return
     records = [f"{line}\n" for line in lines]
@@ -68,3 +71,17 @@ def _read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         line = named + reader.line_num
         raise UserError(f"{path}, line {line}: {error}: check its quotes") from error
+
+
+def _check_tabs(path: Path, lines: Iterable[str]) -> None:
+    """Check that the lines of a table are not those of a CSV file.
+
+    Raises:
+        UserError: there are several, none has a tab, and all have a comma or semicolon.
+    """
+    terms = [line for line in lines if line.strip() and not line.startswith(_COMMENT)]
+    if len(terms) > 1 and all(re.fullmatch(r"[^\t]*[,;][^\t]*", line) for line in terms):
+        raise UserError(
+            f"{path} has commas or semicolons and no tab: write a tab between source and target, "
+            "or save it as .csv"
+        )

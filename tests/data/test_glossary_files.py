@@ -30,6 +30,11 @@ def test_a_file_has_comments_notes_and_terms_that_stay(tmp_path: Path) -> None:
         (b"# nothing\n", "has no terms"),
         (b"gato\tcat\n...\tdots\n", "line 2: the term '...' has no word"),
         (b"gato\tcat\ngato\ttomcat\n", "the term 'gato' has two translations, 'cat' and 'tomcat'"),
+        (
+            b"gato,cat\nperro,dog\n",
+            "no tab: write a tab between source and target, or save it as .csv",
+        ),
+        (b"# a\nes;en\n\n gato ; cat, tomcat\r\n", "has commas or semicolons and no tab"),
         ("canción\tsong\n".encode("latin-1"), "is not UTF-8: save the glossary as UTF-8"),
     ],
 )
@@ -38,6 +43,15 @@ def test_invalid_files_are_named(tmp_path: Path, content: bytes, message: str) -
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"terms\.tsv.*" + message):
         read_glossary(path, ("es", "en"))
+
+
+@pytest.mark.parametrize(
+    "content", ["Lima, Perú\n", "Lima, Perú\nMadrid\n", "Lima, Perú\tLima, Peru\nQuito, Ecuador\n"]
+)
+def test_terms_may_have_commas(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(content, encoding="utf-8")
+    assert read_glossary(path, ("es", "en")).terms[0].source == "Lima, Perú"
 
 
 def test_a_file_is_cleaned_as_texts_are(tmp_path: Path) -> None:
