@@ -59,15 +59,14 @@ def find_mark(beginning: bytes) -> str | None:
     return next((name for mark, name in _MARKS if beginning.startswith(mark)), None)
 
 
-def decode(
-    data: bytes, encoding: str = "utf-8", remedy: str = "give --encoding NAME"
-) -> tuple[str, str]:
+def decode(data: bytes, encoding: str = UTF_8, remedy: str = "") -> tuple[str, str]:
     """Return the text of a document, and the encoding that gives its bytes back.
 
     Args:
         data: a document; a byte order mark decides its encoding.
         encoding: otherwise.
-        remedy: for the message of the error.
+        remedy: for the message of the error. Empty: an option sets the encoding, and the message
+            names the likely one.
 
     Raises:
         UserError: the bytes are not in this encoding.
@@ -77,8 +76,11 @@ def decode(
         if codecs.lookup(encoding).name in _HOST_NAMES:
             raise LookupError("it is for names of hosts")
         "a".encode(encoding, "xmlcharrefreplace")  # some encodings only read
+        if is_utf_8(encoding) and not remedy:
+            check_text(io.BytesIO(data), "the document", encoding)
         return data.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
+        remedy = remedy or f"give {OPTION}NAME"
         raise UserError(
             f"the document is not {encoding.upper()} ({error}): {remedy}, or convert it to UTF-8"
         ) from error
@@ -244,7 +246,7 @@ def _explain(beginning: bytes, failure: _Failure, option: str) -> str:
     if guess:
         return f"seems to be {guess.upper()}, not UTF-8 ({failure}): {_advise(guess, option)}"
     question = f"give its encoding by {option}NAME, or " if option else ""
-    return f"is not UTF-8 ({failure}): {question}convert it: iconv -f NAME -t UTF-8"
+    return f"is not UTF-8 ({failure}): {question}convert it to UTF-8: iconv -f NAME -t UTF-8"
 
 
 def _is_mostly_utf_8(rest: bytes) -> bool:

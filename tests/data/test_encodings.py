@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.encodings import check_text, open_text
+from nmt.data.encodings import check_text, decode, open_text
 from nmt.errors import UserError
 
 ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "utf-7", "gb18030", "hz"]
@@ -95,6 +95,22 @@ BYTE_AND_PLACE = r"\(byte 0x[0-9a-f]{2} at offset [\d,]+, line [\d,]+\)"
 )
 def test_what_a_file_seems_to_be_is_said(content: bytes, message: str) -> None:
     assert complaint(content).startswith(f"in.txt {message}")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [SPANISH.encode("cp1252"), SPANISH.encode("utf-16-le"), b"a\xff\n" + SPANISH.encode()],
+)
+def test_a_document_gets_the_same_message(content: bytes) -> None:
+    with pytest.raises(UserError) as caught:
+        decode(content)
+    assert str(caught.value) == complaint(content).replace("in.txt", "the document")
+
+
+def test_a_document_that_names_its_encoding_needs_another_remedy() -> None:
+    message = r"is not UTF-8 .*: correct its name, or convert it to UTF-8"
+    with pytest.raises(UserError, match=message):
+        decode(SPANISH.encode("cp1252"), remedy="correct its name")
 
 
 @pytest.mark.parametrize(

@@ -582,7 +582,7 @@ def changed(before: list[str], after: list[str]) -> list[str]:
     ("data", "message"),
     [
         (b"\xff\xfe\x00", "convert it to UTF-8"),
-        ("1\nMañana".encode("latin-1"), "convert it to UTF-8"),
+        ("1\nMañana".encode("latin-1"), "convert it: iconv -f CP1252 -t UTF-8"),
         (b"<html>Hola</html>", "has no cues"),
         (b"1\n00:00:01,000 -> 00:00:02,000\nHola.\n", "has no cues"),
         (

@@ -193,6 +193,8 @@ LAUGHS = (
         ("name=a.txt&encoding=a%00", b"", 422, "unknown encoding"),
         ("name=a.csv", b"a,b\n", 400, "a table needs columns=NAME,..."),
         ("name=a.txt", b"\xff", 400, "the document is not UTF-8"),
+        ("name=a.srt", b"ma\xf1ana", 400, "seems to be CP1252"),
+        ("name=a.srt", b"ma\xf1ana", 400, "give encoding=cp1252, or convert it"),
         ("name=a.html", b"<meta charset=punycode>-", 400, "it is for names of hosts"),
         ("format=lines", b"a\n\xff\n", 400, "the document is not UTF-8 (byte 0xff"),
         ("name=a.xlf", LAUGHS.encode(), 400, "DOCTYPE has definitions"),
