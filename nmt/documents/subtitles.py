@@ -43,6 +43,7 @@ _OVERRIDE = r"\{\\[^{}\r\n]*\}"
 _SUBRIP_TAG = re.compile(rf"</?(?:[bius]|font)\b[^<>\r\n]*>|{_OVERRIDE}", re.IGNORECASE)
 _WEBVTT_TAG = re.compile(rf"</?[\w.][^<>\r\n]*>|{_OVERRIDE}")
 _LEADING = re.compile(rf"(?:\s|{_OVERRIDE})*")  # alignment and style of the whole cue
+_ELEMENT = re.compile(r"(<(\w+)\b[^<>]*>).*</\2>")  # around a whole line
 _VOICE = re.compile(r"<v[.\s][^<>\r\n]*>")
 
 _CLOSING = "\"'”’»)]」』"
@@ -150,6 +151,7 @@ class _Boundaries(NamedTuple):
             or before.endswith(_LYRIC_END)
             or _REMARK.match(before)
             or (voice and voices and voice[0] != voices[-1])
+            or (_are_in_other_elements(line, following) and not _begins_lower(after))
             or (before.rstrip(_CLOSING).endswith(_END_MARKS) and self._is_cut(before, after))
         )
 
@@ -164,7 +166,7 @@ class _Boundaries(NamedTuple):
         before, after = self.show(line), self.show(following).lstrip(_BEFORE_LETTER)
         last_word = before.split()[-1] if before else ""
         return bool(after) and (
-            after[0].islower()
+            _begins_lower(after)
             or after[0].isdecimal()
             or before.rstrip(_CLOSING).endswith(_CONTINUED)
             or (last_word.isalpha() and last_word.islower() and len(last_word) <= 4)
@@ -186,6 +188,16 @@ class _Boundaries(NamedTuple):
             if end >= len(before):
                 return end <= len(before) + 1
         return True
+
+
+def _are_in_other_elements(line: str, following: str) -> bool:
+    """Whether two lines are each in an element, which differ: `<b>Uno</b>`, `<i>Dos</i>`."""
+    first, second = _ELEMENT.fullmatch(line), _ELEMENT.fullmatch(following)
+    return bool(first and second and first[1] != second[1])
+
+
+def _begins_lower(text: str) -> bool:
+    return text.lstrip(_BEFORE_LETTER)[:1].islower()
 
 
 def _find_payloads(text: str, is_webvtt: bool) -> Iterator[tuple[int, int]]:

@@ -209,6 +209,20 @@ def test_cues_with_sentences_of_their_own_are_segments(texts: tuple[str, str]) -
     assert len(segments(*texts)) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<b>CAPÍTULO 1</b>\n<i>El viaje</i>", f"CAPÍTULO 1{BREAK}El viaje"),
+        ('<font color="a">No sé</font>\n<font color="b">¿Qué?</font>', f"No sé{BREAK}¿Qué?"),
+        ("<b>Pensaba</b>\n<i>que no</i>", "Pensaba que no"),
+        ("<i>Vivo con</i>\n<i>Ana</i>", "Vivo con Ana"),
+        ("<i>Vivo con</i>\nAna", "Vivo con Ana"),
+    ],
+)
+def test_lines_in_elements_of_their_own_stay_lines(text: str, expected: str) -> None:
+    assert segments(text) == [expected]
+
+
 def test_voices_are_not_joined() -> None:
     text = (
         "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ana>Creo que\n\n"
