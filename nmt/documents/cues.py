@@ -32,7 +32,9 @@ _PLACE = re.compile(
 )
 _PUNCTUATION = tuple(FINAL_MARKS)
 _DASH = "[-–—]"
+# The dash of a turn that touches the text; also the # of a song, where one ends the cue: #La la#.
 _TIGHT_DASH = re.compile(rf"\s*{_DASH}(?![-\d\s])")
+_TIGHT_SIGN = re.compile(rf"{_TIGHT_DASH.pattern}|\s*#(?=[^\W\d_])")
 # What a translation must not contain where signs cannot be escaped: the beginning of a tag, and
 # an arrow; and, in any format, the beginning of an override.
 _TAG_BEGIN = re.compile(r"<(?=/?(?:[bius]|font)\b)", re.IGNORECASE)
@@ -101,7 +103,12 @@ class CueGroup:
         show = self.tag.sub
         lines = [[show("", line) for line in cue.lines] for cue in self.cues]
         self._limits = [max(_LINE_LENGTH, *map(len, each)) for each in lines]
-        self._is_tight = [any(map(_TIGHT_DASH.match, each)) for each in lines]
+        self._tight = [
+            _TIGHT_SIGN if each[-1].rstrip().endswith("#") else _TIGHT_DASH for each in lines
+        ]
+        self._is_tight = [
+            any(map(tight.match, each)) for tight, each in zip(self._tight, lines, strict=True)
+        ]
         self.marked = self._build(self._tokenize())
 
     def fill(self, translation: MarkedText) -> list[str]:
@@ -123,7 +130,7 @@ class CueGroup:
                     tokens.append(_Token("break" if is_break else "line", space))
                 elif number:
                     tokens.append(_Token("cue", space))
-                tokens += self._tokenize_line(line)
+                tokens += self._tokenize_line(line, self._tight[number])
                 before = text or before
             _pair_tags(tokens, first)
         for index, token in enumerate(tokens):
@@ -131,12 +138,12 @@ class CueGroup:
                 _merge_elements(tokens, index)
         return tokens
 
-    def _tokenize_line(self, line: str) -> Iterator[_Token]:
-        is_tight = bool(_TIGHT_DASH.match(self.tag.sub("", line)))
+    def _tokenize_line(self, line: str, tight: re.Pattern[str]) -> Iterator[_Token]:
+        is_tight = bool(tight.match(self.tag.sub("", line)))
         done = 0
         for match in [*self.tag.finditer(line), None]:
             text = line[done : match.start() if match else len(line)]
-            if is_tight and text.strip():  # the dash of a list, to translation
+            if is_tight and text.strip():  # to translation, the mark of a list or a song
                 text = text.replace(text.strip()[0], f"{text.strip()[0]} ", 1)
                 is_tight = False
             if text:
@@ -243,7 +250,7 @@ class CueGroup:
         content = _render(MarkedText(text, marks), contents, breaks, write_text)
         content = re.sub(r" *\n[ \n]*", "\n", content).strip(" \n")
         if self._is_tight[cue]:
-            begin_of_line = rf"^((?:{self.tag.pattern})*{_DASH}) (?=\S)"
+            begin_of_line = rf"^((?:{self.tag.pattern})*(?:{_DASH}|#)) (?=\S)"
             content = re.sub(begin_of_line, r"\1", content, flags=self.tag.flags | re.MULTILINE)
         return content
 

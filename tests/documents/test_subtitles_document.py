@@ -223,6 +223,23 @@ def test_lines_in_elements_of_their_own_stay_lines(text: str, expected: str) -> 
     assert segments(text) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "expected"),
+    [
+        ("#La luna#", "# La luna#", "#The moon#"),
+        ("<i>#La luna\nes grande#</i>", "# La luna es grande#", "<i>#The moon\nis big#</i>"),
+        ("Hola.\n#Canta#", f"Hola.{BREAK}# Canta#", "Hi.\n#Sing#"),
+        ("# La luna #", "# La luna #", "# The moon #"),
+        ("#luna #sol", "#luna #sol", "#moon #sun"),
+    ],
+)
+def test_signs_around_a_song_are_no_hashtags(text: str, source: str, expected: str) -> None:
+    assert segments(text) == [source]
+    shown = re.sub(r"<[^<>]*>", "", expected).replace("\n", BREAK if BREAK in source else " ")
+    spaced = re.sub("#(?=[A-Z])", "# ", shown)
+    assert translate(text, to=spaced) == [expected]
+
+
 def test_voices_are_not_joined() -> None:
     text = (
         "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ana>Creo que\n\n"
