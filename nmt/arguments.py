@@ -30,6 +30,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message and exit with status 2."""
+        unknown = message.partition("unrecognized arguments: ")[2]
+        takes_texts = any(action.dest == "sentences" for action in self._actions)
+        if takes_texts and unknown.startswith("-") and not unknown.startswith("--"):
+            message += f": if that is text, write -- {unknown}"
         fail(UserError(f"{message}; see {self.prog} --help"))
 
 

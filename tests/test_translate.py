@@ -429,6 +429,8 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--run", "RUN", "--attention", "a.png", ""], "empty"),
     (["--encoding", "latin-99", "Hola."], "--encoding: unknown encoding 'latin-99'"),
     (["--encoding", "hex", "Hola."], "--encoding: unknown encoding 'hex'"),
+    (["-Hola"], "unrecognized arguments: -Hola: if that is text, write -- -Hola; see"),
+    (["--bem", "-Hola"], "unrecognized arguments: --bem -Hola; see"),
     (["Hola.", "S\udced."], "sentence 2 is not UTF-8"),
     (["Hola.", "--prefix", "S\udced."], "--prefix is not UTF-8"),
     (["--resume", "Hola."], "--resume needs --file and --output"),
