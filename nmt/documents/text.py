@@ -23,16 +23,18 @@ _SIGNS = "[-–—=_~*#+.]{2,}"
 _RULE = re.compile(rf"{_SIGNS}(?:\s+{_SIGNS})*|\|[-:| ]+\|")
 # A line between such signs is a title, as that of a forwarded e-mail.
 _TITLE = re.compile(r"[-–—=_~*#+]{3,}\s*[^\W_].*[-–—=_~*#+]{3}")
-# What begins an item of a list, or a line of a dialogue or a chat; not p. ej., a. m., v. Ley, and
-# not a time in brackets, which may be inside of a sentence.
+# What begins an item of a list, or a line of a dialogue or a chat; not a time in brackets, which
+# may be inside of a sentence.
 _MARK = re.compile(
     r"[-*•·–—▪▫■□●○◦►▶▸‣⁃]\s|[–—]\w|(?:\d{1,3}|[IVX]+|[ivx]+)[.)]\s|[A-Za-z]\)\s|\d{1,3}\.-"
-    rf"|[a-l]\.\s(?!\d|[^\W\d_]{{1,2}}\.)|(?!\(){TIME_STAMP}"
+    rf"|(?!\(){TIME_STAMP}"
 )
+# The same, if another line begins with the letter before or after it; not p. ej., a. m., v. Ley.
+_LETTER = re.compile(r"([a-z])\.\s(?!\d|[^\W\d_]{1,2}\.)")
 _WIDE_SIGN = re.compile(f"[{WIDE}]")  # each takes two columns
 # Two count as a word: no line begins with a mark, or with some of the letters.
 _FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{WIDE}]{{1,2}}[^\w\s]*|[^\s{WIDE}]*)")
-_CLAUSE_END = re.compile(r"[.,;!?…-]$")
+_CLAUSE_END = re.compile(r"[.,;:!?…-][\"'”’»)\]]*$|[)\]”»]$")
 _SPACES = re.compile(r"\s+")
 _GAP = re.compile(rf"[ \u00a0]{{{GAP},}}")  # between columns; it means nothing in lines that wrap
 _SMALLEST_GAP = 2  # spaces between columns, in a line that has some
@@ -142,16 +144,19 @@ def _find_ends(lines: Sequence[str]) -> Iterator[bool]:
     is_table = sum(are_rows) > 1 and not any(line[0].islower() for line in unindented[1:])
     have_labels = [begins_with_label(line) for line in unindented]
     is_form = sum(have_labels) > 1 and 2 * sum(have_labels) >= len(lines)
+    begins = True  # whether the line begins a paragraph
     for line, following, rows, has_label in zip(
         lines, unindented[1:], pairwise(are_rows), have_labels[1:], strict=False
     ):
         word = _FIRST_WORD.match(following)
         longer = join_lines((line, word[0])) if word else line
         has_room = _measure_width(longer) <= width
-        is_short = longest >= _NARROWEST and 2 * _measure_width(line) <= longest
+        # Inside of a paragraph, it is what an e-mail program left of a line that it wrapped again.
+        is_short = begins and longest >= _NARROWEST and 2 * _measure_width(line) <= longest
         may_begin = not following[0].islower() or is_list or is_short or _is_heading(line)
         is_end = has_room and (may_begin or _is_kept(following))
-        yield is_end or (is_table and any(rows)) or (is_form and has_label)
+        begins = is_end or (is_table and any(rows)) or (is_form and has_label)
+        yield begins
 
 
 def _find_blocks(text: str) -> Iterator[tuple[int, int, int]]:
@@ -161,13 +166,19 @@ def _find_blocks(text: str) -> Iterator[tuple[int, int, int]]:
     """
     line_begin = begin = end = depth = 0
     is_title = False
+    lines = (match[0] for match in _LINE.finditer(text))
+    letters = {match[1] for line in lines if (match := _match_letter(line))}
     for match in _LINE.finditer(text):
         indent = _measure_indent(match[0])
         content = match[0][indent:].rstrip()
         is_text = bool(content) and not _RULE.fullmatch(content)
         quotes = match[0].count(">", 0, indent)
         follows_title, is_title = is_title, _TITLE.fullmatch(content) is not None
-        begins = is_title or follows_title or _MARK.match(content) is not None
+        is_item = _MARK.match(content) is not None or (
+            (letter := _match_letter(match[0])) is not None
+            and not letters.isdisjoint(chr(ord(letter[1]) + step) for step in (-1, 1))
+        )
+        begins = is_title or follows_title or is_item
         continues = is_text and quotes == depth and not begins
         if begin < end and not continues:
             yield line_begin, begin, end
@@ -179,6 +190,10 @@ def _find_blocks(text: str) -> Iterator[tuple[int, int, int]]:
             depth = quotes
     if begin < end:
         yield line_begin, begin, end
+
+
+def _match_letter(line: str) -> re.Match[str] | None:
+    return _LETTER.match(line, _measure_indent(line))
 
 
 def _measure_indent(line: str) -> int:

@@ -52,7 +52,9 @@ _LIST_MARKER = re.compile(
     # A dash before a single consonant is that of an option: -v.
     r"|[-–—](?![A-Za-z], --|[b-df-hj-np-tv-xz]\s)(?=[¿¡«“\"(]*[^\W\d_])"
 )
-# ... of a heading, unless the word is a family name: A. Machado, I. Newton ...
+# ... of a heading, unless the word is a family name: A. Machado, I. Newton ... A sentence may begin
+# with a family name that is a word, as "A. Blanco es mi profesor.", but not with these words.
+_ARTICLES = frozenset("el la los las un una the le les der die das".split())
 _HEADING_MARKER = re.compile(
     rf"{_TAGS}[A-IVX]\.{_TAGS}\s+(?=[¿¡«“\"(]*(?P<word>[{CAPITALS}][^\W\d_]+))"
 )
@@ -86,8 +88,7 @@ def split_marks(
     marker = _ANY_MARKER.match(sentence)
     if begins_line and marker is None:
         marker = _LIST_MARKER.match(sentence)
-        heading = _HEADING_MARKER.match(sentence)
-        marker = marker or (heading if heading and is_word(heading["word"]) else None)
+        marker = marker or _match_heading(sentence, is_word)
     before = marker[0] if marker and clean_text(sentence[marker.end() :]) else ""
     sentence = sentence[len(before) :]
     match = _ENCLOSED.fullmatch(sentence)
@@ -104,6 +105,14 @@ def split_marks(
     else:
         inside += final
     return before + opening, inside, closing
+
+
+def _match_heading(sentence: str, is_word: Callable[[str], bool]) -> re.Match[str] | None:
+    match = _HEADING_MARKER.match(sentence)
+    if match is None or not is_word(match["word"]):
+        return None
+    is_heading = not sentence.rstrip().endswith((".", "!", "?", "…"))
+    return match if is_heading or match["word"].lower() in _ARTICLES else None
 
 
 def find_remarks(

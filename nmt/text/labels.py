@@ -9,9 +9,8 @@ from nmt.text.scripts import CAPITALS, has_capital_nouns
 # Up to three words and a colon.
 _WORDS_AND_COLON = r"(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:"
 # The time of a message in a chat, as a pattern: [14/3/24, 10:46:01] or 14/3/24, 10:46 -
-TIME_STAMP = (
-    r"[\[(]?(?:\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? )?\d{1,2}(?::\d{2}){1,2}(?:[\])]| [—–-]) (?!\d)"
-)
+_CLOCK = r"(?:\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4},? )?\d{1,2}(?::\d{2}){1,2}"
+TIME_STAMP = rf"(?:\[{_CLOCK}\]|\({_CLOCK}\)|{_CLOCK} [—–-]) (?!\d)"
 # Words and a colon, except for times, ratios and what introduces a quotation; a remark in brackets
 # before a sentence, such as a sound in subtitles; a time.
 _LABEL = re.compile(

@@ -33,7 +33,9 @@ _LANGUAGES = {
     "en": _Language(rf"{_NUMBER}(?:st|nd|rd|th)", _write_english),
     "es": _Language(
         # Also with a dot: 3er. piso; that of a sentence stays.
-        rf"(?:{_ROMANCE}|{_NUMBER}\.?(?:er[oa]?|[rdtmvn][oa])(?:\.(?=\s(?-i:[a-zñ])))?)",
+        # After a dot, "no" and "da" may be words: 1.no fumar.
+        rf"(?:{_ROMANCE}|{_NUMBER}(?:\.?(?:er[oa]?|[rtm][oa]|(?<=2\.)d[oa]|(?<=8\.)v[oa]|(?<=9\.)n[oa])"
+        r"|[dvn][oa])(?:\.(?=\s(?-i:[a-zñ])))?)",
         "{}.º".format,
         "el|del|al",
         "año|aniversario|capítulo|ciclo|curso|día|lugar|nivel|piso|premio|puesto|semestre|trimestre",

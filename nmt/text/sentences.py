@@ -41,8 +41,8 @@ _DASH_BETWEEN = re.compile(r"(?<=\S)\s+([—–-]\s+)(?=\S)")
 _ENDS_CLAUSE = re.compile(rf"[.!?…:;,{OTHER_STOPS}][{CLOSING}]*(?:\s|$)")
 # What ends the piece before a cut: its last word and a dot.
 _DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
-_INITIALS = re.compile(  # a. m., EE. UU., 3er.
-    r"(?:(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}|\d(?:er|[rdtmvn][oa])\.)\s*$"
+_INITIALS = re.compile(  # a. m., EE. UU., 3er., 1o.
+    r"(?:(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}|\d\.?(?:er[oa]?|[rdtmvn]?[oa])\.)\s*$"
 )
 _QUOTED = re.compile(f"[.!?…。！？][{CLOSING}]+\\s*$")
 _ELLIPSIS = re.compile(r"(?:\.\.|…)\s*$")

@@ -230,7 +230,8 @@ def cut_spans(text: str, spans: Iterable[Span], cuts: Collection[int]) -> Iterat
     for begin, end in spans:
         for first, last in pairwise(sorted({begin, *(at for at in cuts if begin < at < end), end})):
             part = text[first:last]
-            yield last - len(part.lstrip()), first + len(part.rstrip())
+            if part.strip():
+                yield last - len(part.lstrip()), first + len(part.rstrip())
 
 
 def find_spans(text: str) -> Iterator[Span]:

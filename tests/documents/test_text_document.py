@@ -51,11 +51,15 @@ def test_items_of_a_list_stay_apart() -> None:
         ("Salimos a las 10:30\na. m. de casa", ["Salimos a las 10:30 a. m. de casa"]),
         ("Nació en el año 20\nd. C. y murió", ["Nació en el año 20 d. C. y murió"]),
         ("Sale en la\np. 12", ["Sale en la p. 12"]),
+        ("el siglo tercero\na. de C. y el siglo segundo\nd. de C.", None),
+        ("Er hat einen Gutschein, d.\nh. eine Entschädigung", None),
+        ("Vino la señora doña\nd. Inés", None),
     ],
 )
-def test_small_letters_mark_items_of_a_list(text: str, paragraphs: list[str]) -> None:
+def test_small_letters_mark_items_of_a_list(text: str, paragraphs: list[str] | None) -> None:
     document = extract(text.encode(), "text", DocumentOptions())
-    assert [segment.text for segment in document.segments] == paragraphs
+    expected = [text.replace("\n", " ")] if paragraphs is None else paragraphs
+    assert [segment.text for segment in document.segments] == expected
 
 
 @pytest.mark.parametrize(
@@ -73,9 +77,12 @@ def test_messages_of_a_chat_stay_apart(messages: tuple[str, str]) -> None:
 
 
 def test_a_time_inside_of_a_sentence_begins_no_paragraph() -> None:
-    text = "Ayer salimos de casa a las seis de la tarde\n(18:00) en punto y fuimos al cine"
-    document = extract(text.encode(), "text", DocumentOptions())
-    assert [segment.text for segment in document.segments] == [text.replace("\n", " ")]
+    for text in (
+        "Ayer salimos de casa a las seis de la tarde\n(18:00) en punto y fuimos al cine",
+        "El museo abre todos los días del año (de 9:00 a\n13:30) y cierra los lunes.",
+    ):
+        document = extract(text.encode(), "text", DocumentOptions())
+        assert [segment.text for segment in document.segments] == [text.replace("\n", " ")]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +130,9 @@ def test_small_letters_begin_paragraphs(lines: tuple[str, ...]) -> None:
         "Le escribo porque tengo\nuna pregunta sobre el precio de la casa nueva",
         "Nos vemos en\nhttps://ejemplo.es/una/dirección/muy/larga/de/verdad",
         "El perro de la OTAN\nduerme aquí",
+        # Narrow, but a sentence; and what an e-mail program left of a line that was wrapped before.
+        "“Este es un texto que fue cortado\nen columnas muy estrechas por un\nprograma antiguo.”",
+        "Siento decirte que mañana no podré asistir a la\nreunión\nporque tengo que ir al médico",
         "我们 PC\nok",
     ],
 )

@@ -24,6 +24,7 @@ from nmt.text.ordinals import _LANGUAGES, OrdinalWriter
         ("es", "en", "el 3er. piso, la 2.da vez, el 1ero", "el 3rd piso, la 2nd vez, el 1st"),
         ("es", "en", "Quedó 3ro. Fue el 2do.", "Quedó 3rd. Fue el 2nd."),
         ("es", "en", "el 1ro. de mayo, 1o de mayo y 1ero de junio", "el May 1, May 1 y June 1"),
+        ("es", "en", "1.no fumar, 2.do, 3.va", "1.no fumar, 2nd, 3.va"),
         ("en", "es", "THE 3RD TIME", "THE 3.º TIME"),
         ("fr", "en", "la salle 3E, LA 2ÈME", "la salle 3E, LA 2ND"),
         ("en", "es", "the 3rd time, 21st Street", "the 3.º time, 21.º Street"),

@@ -280,6 +280,7 @@ def test_spans_are_cut_at_the_places_of_brackets() -> None:
         (5, 12),
         (13, 19),
     ]
+    assert list(cut_spans("ab  cd", [(0, 6)], [2, 3])) == [(0, 2), (4, 6)]
 
 
 @given(TEXTS)
