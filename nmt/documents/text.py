@@ -36,9 +36,10 @@ _WIDE_SIGN = re.compile(f"[{WIDE}]")  # each takes two columns
 _FIRST_WORD = re.compile(rf"[^\w\s]*(?:[{WIDE}]{{1,2}}[^\w\s]*|[^\s{WIDE}]*)")
 _CLAUSE_END = re.compile(r"[.,;:!?…-][\"'”’»)\]]*$|[)\]”»]$")
 _SPACES = re.compile(r"\s+")
-_GAP = re.compile(rf"[ \u00a0]{{{GAP},}}")  # between columns; it means nothing in lines that wrap
+# Between columns; they mean nothing in lines that wrap.
+_WIDE_SPACES = re.compile(rf"[ \u00a0]{{{GAP},}}")
 _SMALLEST_GAP = 2  # spaces between columns, in a line that has some
-_ANY_GAP = re.compile(rf"[ \u00a0]{{{_SMALLEST_GAP},}}")
+_SPACES_BETWEEN = re.compile(rf"[ \u00a0]{{{_SMALLEST_GAP},}}")
 _NARROWEST = 40  # columns: text is wrapped at this width or a larger one
 
 
@@ -87,7 +88,7 @@ def _shorten(space: str) -> str:
 
 def _find_kept_gaps(line: str) -> set[Span]:
     """Return the characters [begin, end) of spaces that may separate columns of a line."""
-    pattern = _ANY_GAP if _is_bordered(line) else _GAP
+    pattern = _SPACES_BETWEEN if _is_bordered(line) else _WIDE_SPACES
     return {*find_gaps(line), *(match.span() for match in pattern.finditer(line))}
 
 
@@ -98,10 +99,10 @@ def _is_bordered(line: str) -> bool:
 
 def _pad_columns(source: str, translation: str) -> str:
     """Return a translation whose columns begin where those of the source do, if there is room."""
-    old, new = _ANY_GAP.split(source), _ANY_GAP.split(translation)
+    old, new = _SPACES_BETWEEN.split(source), _SPACES_BETWEEN.split(translation)
     if len(old) != len(new):
         return translation
-    gaps = _ANY_GAP.findall(source)
+    gaps = _SPACES_BETWEEN.findall(source)
     end, row = 0, ""
     for old_cell, gap, new_cell in zip(old, gaps, new, strict=False):
         end += len(old_cell) + len(gap)

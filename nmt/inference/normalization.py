@@ -19,7 +19,7 @@ from nmt.text.final_marks import (
     split_final_marks,
 )
 from nmt.text.greetings import find_greetings
-from nmt.text.names import is_name
+from nmt.text.names import MIN_KNOWN, is_name
 from nmt.text.scripts import CAPITALS, UNKNOWN_LANGUAGE, is_unspaced_letter, primary_subtag
 from nmt.text.slashes import Slashes
 from nmt.text.source_words import SourceWords
@@ -35,7 +35,6 @@ _SUBSTITUTES = {
 _SIGNS = "".join(_SUBSTITUTES)
 # Stress, vowels and other marks on Latin, Greek, Cyrillic, Hebrew and Arabic letters.
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0655\u0670"
-_MIN_KNOWN = 3  # occurrences of a word that is not taken for a family name
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece
 _WORD_END = rf"(?:\w|{ANY_SLOT})"
 # Dashes that separate a clause or the words of a speaker, with spaces on both sides or one.
@@ -155,10 +154,10 @@ class Normalizer:
         """Yield the abbreviations that have capitals in any text: see `Abbreviations`."""
         return self._abbreviations.find_acronyms(text)
 
-    def is_word(self, word: str) -> bool:
+    def is_common_word(self, word: str) -> bool:
         """Whether training sources are known to have a word that is no listed name."""
         counts = {} if self._words is None else self._words.counts
-        return counts.get(word.lower(), 0) >= _MIN_KNOWN and not is_name(word)
+        return counts.get(word.lower(), 0) >= MIN_KNOWN and not is_name(word)
 
     def make_word_test(self, text: str) -> Callable[[int, int], bool]:
         """Return a function that tells whether characters are a known word or a short form.

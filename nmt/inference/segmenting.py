@@ -245,7 +245,7 @@ class Segmenter:
             if self.unit == "sentence":
                 begins_line = not sentences or any(end in space for end in LINE_ENDS)
                 opening, inside, closing = split_marks(
-                    content, begins_line=begins_line, is_word=self._normalizer.is_word
+                    content, begins_line=begins_line, is_word=self._normalizer.is_common_word
                 )
                 before, after = before + opening, closing + after
                 cleaned = cleaned if inside == content else clean_input(inside)

@@ -19,12 +19,14 @@ _LABEL = re.compile(
     rf"[^()]{{,60}}\)|\[(?:[^\W\d_]{{3}}|[{CAPITALS}][^\W\d_]?\s[^\W\d_])[^\[\]]{{,60}}\])\s+"
     rf"(?=[¿¡«“\"(\[]*[{CAPITALS}])|{TIME_STAMP})"
 )
+_CLAUSE_END = re.compile(r"[.;!?]\s+\S")
 _LINE_LABEL = re.compile(rf"{_WORDS_AND_COLON}(?:\s|$)")
 
 
 def begins_with_label(line: str) -> bool:
-    """Whether a line begins with up to three words and a colon, as in the head of an e-mail."""
-    return _LINE_LABEL.match(line) is not None
+    """Whether a line is up to three words, a colon and one clause, as in the head of an e-mail."""
+    match = _LINE_LABEL.match(line)
+    return match is not None and not _CLAUSE_END.search(line, match.end())
 
 
 def split_label(sentence: str, language: str) -> list[str]:

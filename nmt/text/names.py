@@ -44,7 +44,7 @@ _LONGEST_PARTICLE = 3  # letters, as of De and Los
 _FAMILY_NAMES = 2  # of a person
 _OPENING_MARKS = "¿¡«“‘\"'([—–-"
 _LONGEST_ACRONYM = 4  # letters, between hyphens
-_MIN_KNOWN = 3  # occurrences from which on an acronym that is a text is read
+MIN_KNOWN = 3  # occurrences from which on a word or an acronym is known, and no rare name
 # By themselves, or before a colon or a dot.
 _ACRONYMS = re.compile(r"([A-Z]{2,4}(?:(?:, |/)[A-Z]{2,5})*|[A-Z]{1,3}(?:-[A-Z]{1,3})+)\s?[:.]?")
 # Letters and sizes with commas or slashes between them, and the one after "and" or "or". What
@@ -145,7 +145,7 @@ def find_rare_acronyms(text: str, counts: Mapping[str, int]) -> tuple[int, int] 
     if match is None:
         return None
     parts = re.split("/|, ", match[1].lower())
-    is_known = any(counts.get(part, 0) >= _MIN_KNOWN for part in parts)
+    is_known = any(counts.get(part, 0) >= MIN_KNOWN for part in parts)
     return None if is_known else match.span(1)
 
 
@@ -158,7 +158,7 @@ def find_rare_initials(text: str, counts: Mapping[str, int]) -> Iterator[tuple[i
     """
     for match in _DOUBLED.finditer(text):
         parts = re.findall("[A-Z]+", match[0])
-        if not any(counts.get(part.lower(), 0) >= _MIN_KNOWN for part in parts):
+        if not any(counts.get(part.lower(), 0) >= MIN_KNOWN for part in parts):
             yield match.span()
 
 

@@ -150,6 +150,8 @@ def test_small_letters_continue_wrapped_text(text: str) -> None:
         "madre dijo que no quería otra: agua, zumo\nde naranja: nada más, porque en mi casa no\n"
         "hay sitio.",
         "Toda persona tiene los derechos que da la\nConstitución: el de reunión y otros.",
+        "Nota: el libro llegará mañana: no hay que pagar. Importante: hay que\n"
+        "firmar el recibo: sin firma no se entrega",
     ],
 )
 def test_labels_in_wrapped_text_begin_no_paragraph(text: str) -> None:
