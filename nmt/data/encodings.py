@@ -76,10 +76,10 @@ def decode(data: bytes, encoding: str = UTF_8, remedy: str = "") -> tuple[str, s
         if codecs.lookup(encoding).name in _HOST_NAMES:
             raise LookupError("it is for names of hosts")
         "a".encode(encoding, "xmlcharrefreplace")  # some encodings only read
-        if is_utf_8(encoding) and not remedy:
-            check_text(io.BytesIO(data), "the document", encoding)
         return data.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
+        if isinstance(error, UnicodeError) and is_utf_8(encoding) and not remedy:
+            check_text(io.BytesIO(data), "the document", encoding)  # its error is more helpful
         remedy = remedy or f"give {OPTION}NAME"
         raise UserError(
             f"the document is not {encoding.upper()} ({error}): {remedy}, or convert it to UTF-8"

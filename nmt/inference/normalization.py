@@ -155,7 +155,7 @@ class Normalizer:
         return self._abbreviations.find_acronyms(text)
 
     def is_common_word(self, word: str) -> bool:
-        """Whether training sources are known to have a word that is no listed name."""
+        """Whether a word occurs several times in the training sources, and is not a listed name."""
         counts = {} if self._words is None else self._words.counts
         return counts.get(word.lower(), 0) >= MIN_KNOWN and not is_name(word)
 

@@ -36,10 +36,10 @@ from nmt.text.cleaning import LINE_ENDS, clean_input, clean_text, replace_surrog
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.dates import DateWriter
 from nmt.text.final_marks import OTHER_STOPS
-from nmt.text.labels import split_label
+from nmt.text.labels import cut_labels
 from nmt.text.marked import MarkedText
 from nmt.text.scripts import UNKNOWN_LANGUAGE, character_ends
-from nmt.text.sentences import CLOSING, split_sentences
+from nmt.text.sentences import CLOSING
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -81,13 +81,6 @@ class _Sentence(NamedTuple):
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
     context: str  # the sentences before it, with the space after them
-
-
-def _cut_labels(text: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, "") for each label, then what follows with the whole sentence."""
-    for sentence in split_sentences(text, language):
-        *labels, rest = split_label(sentence, language)
-        yield from (*((label, "") for label in labels), (rest, sentence))
 
 
 class Segmenter:
@@ -234,7 +227,7 @@ class Segmenter:
         given = map(clean_input, context.split(CONTEXT_MARK))
         previous = deque(filter(None, map(self._reader.remove_brackets, given)), self.context)
         sentences: list[_Sentence] = []
-        pieces = [(text, text)] if self.unit == "line" else _cut_labels(text, self.language)
+        pieces = [(text, text)] if self.unit == "line" else cut_labels(text, self.language)
         for piece, whole in pieces:
             content = piece.strip()
             cleaned = clean_input(content)
@@ -311,7 +304,8 @@ class Segmenter:
             )
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
-        find = partial(self._reader.find_spans, keeps_terms=read.case is not LetterCase.ORDINARY)
+        is_ordinary = read.case is LetterCase.ORDINARY
+        find = partial(self._reader.find_spans, keeps_terms=not is_ordinary)
         parts = self._parts(text, given, self.max_tokens - len(tag), find)
         segments = [
             Segment(
@@ -386,7 +380,8 @@ class Segmenter:
 
     def _fits(self, text: str, room: int, find: _FindSpans) -> bool:
         """Whether a part of a text has few enough tokens and kept spans."""
-        spans = find(text := text.strip())
+        text = text.strip()
+        spans = find(text)
         lacks_slots = len(spans) > len(self._slots) > 0
         return not lacks_slots and len(self._encode(text, spans)) <= room
 

@@ -15,8 +15,8 @@ _GAP = re.compile(rf"(?<=[^\s.!?…])[ \u00a0]{{{GAP},}}(?=\S)|(?<=[^\s.])\s?\.{
 # The same in a line that has such columns.
 _ANY_GAP = re.compile(rf"(?<=\S)[ \u00a0]{{2,}}(?=\S)|{_GAP.pattern}")
 
-# The label of a field, up to three words; white space before one, of which a single space is enough
-# after a number, a date, a time or a line to write on.
+# The label of a field is up to three words. Two spaces come before it, or a single one after a
+# number, a date, a time or a line to write on.
 _FIELD = rf"[{CAPITALS}][\w.'’-]*+(?: [\w.'’-]++){{0,2}} ?:(?=[\s_]|$)"
 _VALUE = r"[\d_]{1,200}+(?:[:/.,-][\d_]{1,200}+){0,5}+"
 _BEFORE_FIELD = re.compile(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from nmt.text.scripts import CAPITALS, has_capital_nouns
+from nmt.text.sentences import split_sentences
 
 # Up to three words and a colon.
 _WORDS_AND_COLON = r"(?:\w[\w.'’-]*\s){0,2}\w[\w.'’-]*\s?:"
@@ -27,6 +29,14 @@ def begins_with_label(line: str) -> bool:
     """Whether a line is up to three words, a colon and one clause, as in the head of an e-mail."""
     match = _LINE_LABEL.match(line)
     return match is not None and not _CLAUSE_END.search(line, match.end())
+
+
+def cut_labels(text: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield (label, "") for each label of a text, then what follows with the whole sentence."""
+    for sentence in split_sentences(text, language):
+        *labels, rest = split_label(sentence, language)
+        yield from ((label, "") for label in labels)
+        yield rest, sentence
 
 
 def split_label(sentence: str, language: str) -> list[str]:

@@ -32,8 +32,8 @@ def _write_english(number: int) -> str:
 _LANGUAGES = {
     "en": _Language(rf"{_NUMBER}(?:st|nd|rd|th)", _write_english),
     "es": _Language(
-        # Also with a dot: 3er. piso; that of a sentence stays.
-        # After a dot, "no" and "da" may be words: 1.no fumar.
+        # Also with a dot: 3er. piso; that of a sentence stays. After a dot, "no" and "da" may be
+        # words: 1.no fumar.
         rf"(?:{_ROMANCE}|{_NUMBER}(?:\.?(?:er[oa]?|[rtm][oa]|(?<=2\.)d[oa]|(?<=8\.)v[oa]|(?<=9\.)n[oa])"
         r"|[dvn][oa])(?:\.(?=\s(?-i:[a-zñ])))?)",
         "{}.º".format,

@@ -48,7 +48,9 @@ _QUOTED = re.compile(f"[.!?…。！？][{CLOSING}]+\\s*$")
 _ELLIPSIS = re.compile(r"(?:\.\.|…)\s*$")
 _SPEECH_END = re.compile(r"(?:[!?…]|\.\.)\s*$")
 _DASH = re.compile(r"[—–―-]\s*")
-_ORDINAL = re.compile(r"(?i)\b(?:der|die|das|de[mns]|im|vom|zu[mr])\s+\d{1,2}\.\s*$")
+_ORDINAL = re.compile(
+    r"\b(?:der|die|das|den|dem|des|im|vom|zum|zur)\s+\d{1,2}\.\s*$", re.IGNORECASE
+)
 # What begins the piece after a cut: marks that never begin a sentence.
 _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{CLOSING}](?![\\w¿¡])|[ºª,;]|-\\d")
 _YEAR = re.compile(r"(?:del?\s)?[12]\d{3}\b")
